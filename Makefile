@@ -1,0 +1,32 @@
+# Two commands do everything: `make demo` and `make test`. Both set up what they need.
+VENV ?= .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+export PYTHONHASHSEED := 0
+
+.PHONY: setup test check demo bench faults study lock clean help
+
+help:            ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(PY) || python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(STAMP)
+
+setup: $(STAMP)  ## a virtual environment with what the lock file pins
+
+test: setup      ## every test that a change must pass
+	$(PY) -m pytest -n 2
+
+check: setup     ## style and types
+	$(VENV)/bin/ruff check src tests benchmarks
+	$(VENV)/bin/ruff format --check src tests benchmarks
+	$(VENV)/bin/mypy
+
+lock:            ## pin the newest versions again (needs pip-tools)
+	pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
+
+clean:           ## remove what the targets made
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,37 @@
+"""What travels: frozen values, with no behaviour beyond validation."""
+
+from hanse.model.errors import InvalidInput
+from hanse.model.geofence import (
+    EARTH_RADIUS_KM,
+    WORLD,
+    Circle,
+    Geofence,
+    Location,
+    Polygon,
+    World,
+    geofence_from_geojson,
+    geofence_from_wkt,
+    half_chord_squared,
+)
+from hanse.model.values import BOTTOM, TOP, Advertisement, Notification, ScopePath, Selector, Subscription
+
+__all__ = [
+    "BOTTOM",
+    "EARTH_RADIUS_KM",
+    "TOP",
+    "WORLD",
+    "Advertisement",
+    "Circle",
+    "Geofence",
+    "InvalidInput",
+    "Location",
+    "Notification",
+    "Polygon",
+    "ScopePath",
+    "Selector",
+    "Subscription",
+    "World",
+    "geofence_from_geojson",
+    "geofence_from_wkt",
+    "half_chord_squared",
+]
