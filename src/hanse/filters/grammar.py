@@ -1,0 +1,193 @@
+"""Text to terms: the NGSI-LD query language, ETSI GS CIM 009 v1.8 clause 4.9, and its refusals in the user's words.
+
+The lexer is contextual: what may stand after `==` (a value) is never confused with what may stand before it (a path), so
+`urn:a:b` is an attribute on the left and a value on the right. The parser keeps its own stack and builds the terms bottom up,
+so no text can exhaust Python's.
+
+Beyond the letter of the ABNF: blanks between tokens, groups within groups, patterns in double quotes (where ';', '|' and
+parentheses are free), and `a[b][c]` for `a[b.c]`. Linked entities (`a{Type}.b`) are refused: a filter sees one entity.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+
+from hanse.filters.paths import parse_path
+from hanse.filters.terms import Exists, Interval, Joined, Node, Pattern, Value, Within, join, quoted
+from hanse.filters.values import DATE_PATTERN, DATETIME_PATTERN, TIME_PATTERN, Kind, temporal_value
+from hanse.model import InvalidInput
+
+MAX_LENGTH: Final = 8192
+MAX_TERMS: Final = 256
+MAX_VALUES: Final = 1024
+MAX_PATTERN_LENGTH: Final = 512
+
+_GRAMMAR = rf"""
+    start: disjunction
+    ?disjunction: conjunction ("|" conjunction)*    -> either
+    ?conjunction: factor (";" factor)*              -> both
+    ?factor: term | "(" disjunction ")"
+    term: PATH                                      -> exists
+        | PATH ORDER comparable                     -> ordered
+        | PATH EQUALITY _choices                    -> equals
+        | PATH EQUALITY comparable ".." comparable  -> ranged
+        | PATH MATCHING (STRING | BARE_PATTERN)     -> matches
+    _choices: _choice ("," _choice)*
+    _choice: comparable | other
+    comparable: NUMBER -> number
+        | STRING -> text
+        | (DATETIME | DATE | TIME) -> moment
+    other: BOOLEAN -> boolean
+        | URI -> uri
+
+    PATH: /[^\W\d][\w:\/#%@$&?+.\-]*(?:\[[^\[\]"]*\])*/
+    ORDER: ">=" | "<=" | ">" | "<"
+    EQUALITY: "==" | "!="
+    MATCHING: "~=" | "!~="
+    NUMBER.2: /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/
+    STRING: /"(?:\\.|[^"\\])*"/
+    DATETIME.5: /{DATETIME_PATTERN}/
+    DATE.4: /{DATE_PATTERN}/
+    TIME.4: /{TIME_PATTERN}/
+    BOOLEAN.3: /(?:true|false)(?![\w:])/
+    URI: /[A-Za-z][A-Za-z0-9+.\-]*:[^\s;|()",<>\[\]]+/
+    BARE_PATTERN: /(?:\\.|[^\s;|()"\\])+/
+    %ignore /[ \t\r\n]+/
+"""
+
+_WHAT_MAY_STAND = (  # the first that the parser would have taken tells the state that it was in
+    ("BOOLEAN", "a value: a number, a text in double quotes, true, false, a date or a URI"),
+    ("BARE_PATTERN", "a pattern, in double quotes if it has ';', '|', blanks or parentheses"),
+    ("NUMBER", "a number, a text in double quotes or a date"),
+    ("PATH", "an attribute name or '('"),
+    ("ORDER", "an operator (== != > >= < <= ~= !~=), ';', '|' or the end"),
+    ("COMMA", "',', ';', '|' or the end"),
+    ("RPAR", "';', '|' or ')'"),
+)
+
+
+def parse(text: str) -> Node | None:
+    """The terms of a filter; None for an empty one."""
+    if len(text) > MAX_LENGTH:
+        raise InvalidInput(f"the filter has {len(text)} characters; {MAX_LENGTH} are allowed")
+    if not text.strip():
+        return None
+    try:
+        node: Node = _parser.parse(text)  # type: ignore[assignment]
+    except UnexpectedInput as error:
+        raise _refusal(text, error) from None
+    terms, values = _sizes(node)
+    if terms > MAX_TERMS:
+        raise InvalidInput(f"the filter has {terms} terms; {MAX_TERMS} are allowed")
+    if values > MAX_VALUES:
+        raise InvalidInput(f"the filter lists {values} values; {MAX_VALUES} are allowed")
+    return node
+
+
+def _sizes(node: Node) -> tuple[int, int]:
+    if isinstance(node, Joined):
+        sizes = [_sizes(part) for part in node.parts]
+        return sum(terms for terms, _ in sizes), sum(values for _, values in sizes)
+    return 1, len(node.intervals) if isinstance(node, Within) else 0
+
+
+def _refusal(text: str, error: UnexpectedInput) -> InvalidInput:
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        position, found = len(text), "the filter ends"
+    else:
+        position = error.pos_in_stream or 0
+        found = f"{text[position : position + 20]!r} stands"
+    if text[position : position + 1] == "{":
+        return _complaint("a filter sees one entity and cannot follow a linked one; leave out the {Type} part", position)
+    allowed = error.allowed if isinstance(error, UnexpectedCharacters) else getattr(error, "expected", None)
+    expected = next((what for terminal, what in _WHAT_MAY_STAND if terminal in (allowed or ())), "';', '|' or the end")
+    return _complaint(f"{found} where there should be {expected}", position)
+
+
+def _complaint(message: str, position: int | None) -> InvalidInput:
+    return InvalidInput(message, place=f"column {(position or 0) + 1}")
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Any, Any]):
+    def start(self, node: Node) -> Node:
+        return node
+
+    def either(self, *nodes: Node) -> Node:
+        return join("|", list(nodes))
+
+    def both(self, *nodes: Node) -> Node:
+        return join(";", list(nodes))
+
+    def exists(self, path: Token) -> Node:
+        return Exists(_path(path))
+
+    def ordered(self, path: Token, operator: Token, value: Value) -> Node:
+        is_open = len(operator) == 1
+        interval = Interval(value, None, is_open) if operator[0] == ">" else Interval(None, value, is_open)
+        return Within(_path(path), negated=False, intervals=(interval,))
+
+    def equals(self, path: Token, operator: Token, *choices: Value) -> Node:
+        intervals = {choice.text: Interval(choice, choice) for choice in choices}
+        return Within(_path(path), operator == "!=", tuple(intervals[text] for text in sorted(intervals)))
+
+    def ranged(self, path: Token, operator: Token, low: Value, high: Value) -> Node:
+        if low.kind != high.kind:
+            raise _complaint(f"the range {low.text}..{high.text} mixes {low.kind} and {high.kind}; use one kind", path.start_pos)
+        if low.key > high.key:  # type: ignore[operator]
+            raise _complaint(f"the range {low.text}..{high.text} is empty; put the lower bound first", path.start_pos)
+        return Within(_path(path), operator == "!=", (Interval(low, high if low.key != high.key else low),))
+
+    def matches(self, path: Token, operator: Token, pattern: Token) -> Node:
+        # a backslash before a quote means the quote to RE2 too, so a quoted pattern is taken as it stands
+        inside = str(pattern[1:-1] if pattern.type == "STRING" else pattern)
+        if len(inside) > MAX_PATTERN_LENGTH:
+            raise _complaint(f"the pattern has {len(inside)} characters; {MAX_PATTERN_LENGTH} are allowed", pattern.start_pos)
+        return Pattern(_path(path), operator == "!~=", inside)
+
+    def number(self, token: Token) -> Value:
+        number = float(token) + 0.0  # -0.0 is 0.0
+        if number in (float("inf"), float("-inf")):
+            raise _complaint(f"the number {token[:40]} is too large; a double ends at 1.8e308", token.start_pos)
+        return Value("number", number, repr(number).removesuffix(".0"))
+
+    def text(self, token: Token) -> Value:
+        try:
+            text = json.loads(token, strict=False)
+        except ValueError:
+            raise _complaint(
+                f"{token[:40]} has an escape that JSON does not know; write \\\\ for a backslash", token.start_pos
+            ) from None
+        return text_literal(text)
+
+    def moment(self, token: Token) -> Value:
+        moment = temporal_value(token)
+        if moment is None:
+            raise _complaint(f"{token} is not on the calendar or the clock", token.start_pos)
+        return Value(moment[0], moment[1], str(token))
+
+    def boolean(self, token: Token) -> Value:
+        return Value("boolean", str(token) == "true", str(token))
+
+    def uri(self, token: Token) -> Value:
+        return Value("text", str(token), quoted(str(token)))
+
+
+def text_literal(text: str) -> Value:
+    """A quoted text: a moment if it reads as one, since filters compare those as instants."""
+    moment = temporal_value(text)
+    kind: Kind = moment[0] if moment else "text"
+    return Value(kind, moment[1] if moment else text, text if moment else quoted(text))
+
+
+def _path(token: Token) -> Any:
+    try:
+        return parse_path(str(token))
+    except InvalidInput as error:
+        raise _complaint(error.message, token.start_pos) from None
+
+
+_parser: Final = Lark(_GRAMMAR, parser="lalr", lexer="contextual", transformer=_Builder())
