@@ -98,7 +98,7 @@ def number_bounds(interval: Interval) -> tuple[float, float]:
 def _interval_test(intervals: tuple[Interval, ...]) -> Test:
     texts = frozenset(i.low.key for i in intervals if i.kind == "text" and i.low is not None and i.low == i.high)
     if len(texts) == len(intervals):
-        return lambda value: value.__class__ is str and value in texts
+        return lambda value: isinstance(value, str) and value in texts
     tests = [_TESTS[interval.kind](interval) for interval in intervals]
     if len(tests) == 1:
         return tests[0]

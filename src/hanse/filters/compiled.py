@@ -90,7 +90,7 @@ def compile_quality(text: str) -> Filter:
 
 
 def rename_attributes(text: str, rename: Rename) -> str:
-    """The query, in canonical form, with the names of attributes and sub-attributes put through `rename` (to expand terms, say)."""
+    """The query, in canonical form, with the names of attributes and sub-attributes put through `rename`."""
     node = parse(text)
     return "" if node is None else renamed(node, rename).text
 
