@@ -6,12 +6,15 @@ Visibility, policy and expiry are not decided here.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import re2
 
-from hanse.model import InvalidInput, Location, Notification, Selector, Subscription, World
-from hanse.model.geofence import Geofence
+from hanse.filters import compile_q, compile_quality
+from hanse.model import InvalidInput, World
+
+if TYPE_CHECKING:
+    from hanse.model import Geofence, Location, Notification, Selector, Subscription
 
 
 def satisfies(
@@ -53,19 +56,12 @@ def carries(names: tuple[str, ...], notification: Notification) -> bool:
 
 
 def passes_q(q: str, notification: Notification) -> bool:
-    if not q:
-        return True
-    from hanse.filters import compile_q
-
-    return bool(compile_q(q).matches(notification.attributes))
+    return not q or compile_q(q).matches(notification.attributes)
 
 
 def passes_quality(quality: str, notification: Notification) -> bool:
-    if not quality:
-        return True
-    from hanse.filters import compile_quality
-
-    return bool(compile_quality(quality).matches(notification.quality))
+    """Every indicator that is named is present and satisfies what is asked of it."""
+    return not quality or compile_quality(quality).matches(notification.quality)
 
 
 def lies_in(location: Location | None, geofence: Geofence) -> bool:

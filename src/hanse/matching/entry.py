@@ -1,0 +1,103 @@
+"""A subscription made ready for matching under one key: what is left to test once the key has been found equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import cos, radians, sin
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hanse.filters import compile_q, compile_quality
+from hanse.matching.meaning import carries, compiled_pattern, fits
+from hanse.model import Circle, World
+
+if TYPE_CHECKING:
+    from hanse.filters import Filter
+    from hanse.model import Geofence, Notification, Selector, Subscription
+
+Key: TypeAlias = tuple[str, str]  # which member of a selector, and its value
+Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+ANY: Key = ("", "")
+
+
+def keys_of(subscription: Subscription) -> dict[Key, tuple[Selector, ...]]:
+    """The keys to file a subscription under, each with the selectors of which one must still fit (none: nothing left to test)."""
+    selectors = subscription.selectors
+    if len(selectors) == 1:
+        key, rest = _key(selectors[0])
+        return {key: selectors if rest else ()}
+    keys: dict[Key, tuple[Selector, ...]] = {} if selectors else {ANY: ()}
+    for selector in selectors:
+        key, rest = _key(selector)
+        if not rest:
+            keys[key] = ()
+        elif keys.get(key, selectors):
+            keys[key] = (*keys.get(key, ()), selector)
+    return keys
+
+
+def _key(selector: Selector) -> tuple[Key, bool]:
+    """The most telling member of a selector, and whether others are given too."""
+    others = selector.id_pattern is not None
+    if selector.topic is not None:
+        return ("topic", selector.topic), others or selector.id is not None or selector.type is not None
+    if selector.id is not None:
+        return ("id", selector.id), others or selector.type is not None
+    return (ANY if selector.type is None else ("type", selector.type)), others
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """What is tested by calling Python. Equal tests give equal answers, so that one answer serves all rows that share it."""
+
+    selectors: tuple[Selector, ...] = ()
+    attributes: tuple[str, ...] = ()
+    q_key: str = ""
+    quality_key: str = ""
+    q: Predicate | None = field(default=None, compare=False)
+    quality: Predicate | None = field(default=None, compare=False)
+
+    def passes(self, notification: Notification) -> bool:
+        return (
+            (not self.selectors or any(fits(selector, notification) for selector in self.selectors))
+            and carries(self.attributes, notification)
+            and (self.q is None or self.q(notification.attributes))
+            and (self.quality is None or self.quality(notification.quality))
+        )
+
+
+NO_TEST = Test()
+
+
+class Entry:
+    """Everything that can be worked out before an event comes. `h_max` is negative unless the geofence is a circle."""
+
+    __slots__ = ("cos_lat", "geofence", "h_max", "lat", "lon", "q", "quality", "selectors", "subscription", "test")
+
+    def __init__(self, subscription: Subscription, selectors: tuple[Selector, ...]) -> None:
+        self.subscription = subscription
+        self.selectors = selectors
+        for selector in selectors:
+            if selector.id_pattern is not None:
+                compiled_pattern(selector.id_pattern)  # complains now rather than at the first event
+        self.q: Filter | None = compile_q(subscription.q) if subscription.q else None
+        self.quality: Filter | None = compile_quality(subscription.quality) if subscription.quality else None
+        self.test: Test | None = None
+        if selectors or subscription.attributes or subscription.q or subscription.quality:
+            self.test = Test(
+                selectors,
+                subscription.attributes,
+                subscription.q,
+                subscription.quality,
+                None if self.q is None else self.q.matches,
+                None if self.quality is None else self.quality.matches,
+            )
+        fence: Geofence = subscription.geofence
+        self.geofence = None if isinstance(fence, World) else fence
+        self.lat = self.lon = self.cos_lat = 0.0
+        self.h_max = -1.0
+        if isinstance(fence, Circle):
+            self.lat, self.lon, self.cos_lat = fence.lat, fence.lon, cos(radians(fence.lat))
+            half = sin(radians(fence.radius_deg) / 2)
+            self.h_max = half * half

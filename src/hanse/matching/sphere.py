@@ -1,0 +1,116 @@
+"""Geofences in the two forms that an index needs: a cap on the unit sphere, and cells of a grid.
+
+A **cap** is the ball around a point of the unit sphere that a geofence lies in, with two limits on the squared chord from its
+centre. Up to `sure` a point is inside, beyond `may` it is outside; the shell between them is as thin as rounding for a circle,
+and everything for a polygon, and there the geofence itself is asked. So the vectorised test and `Circle.contains` always agree.
+
+The **grid** is a hierarchy of squares in latitude and longitude. A geofence is filed at the finest level whose squares are
+not smaller than its bounding box: at most four cells, often fewer. A point looks at one cell of each level in use. Columns wrap
+around the date line; a box that holds a pole spans all longitudes and so lands at a coarse level.
+"""
+
+from __future__ import annotations
+
+from math import asin, cos, degrees, floor, frexp, inf, radians, sin, sqrt
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import shapely
+
+from hanse.model import Circle, Polygon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hanse.model import Geofence, Location
+
+Vector: TypeAlias = tuple[float, float, float]
+Cap: TypeAlias = tuple[float, float, float, float, float]  # x, y, z, sure, may
+Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north; east may exceed 180, west fall below -180
+
+EVERYWHERE: Cap = (0.0, 0.0, 0.0, inf, inf)
+FINEST_LEVEL = 24
+_SLACK_DEG = 1e-9  # a tenth of a millimetre: more than the rounding of a bounding box
+_SLACK_CHORD = 1e-13  # more than the rounding of a chord
+
+
+def unit_vector(lat: float, lon: float) -> Vector:
+    phi, theta = radians(lat), radians(lon)
+    c = cos(phi)
+    return c * cos(theta), c * sin(theta), sin(phi)
+
+
+def unit_vectors(locations: Sequence[Location | None]) -> NDArray[np.float64]:
+    """One row a location; an unknown one is NaN, which lies in no cap."""
+    nowhere = (np.nan, np.nan)
+    degrees_ = np.array([nowhere if place is None else (place.lat, place.lon) for place in locations], dtype=np.float64)
+    phi, theta = np.radians(degrees_.reshape(-1, 2)).T
+    c = np.cos(phi)
+    return np.stack((c * np.cos(theta), c * np.sin(theta), np.sin(phi)), axis=1)
+
+
+def cap_of(geofence: Geofence) -> Cap:
+    if isinstance(geofence, Circle):
+        half = sin(radians(geofence.radius_deg) / 2)
+        limit, slack = _limit(half * half)
+        return (*unit_vector(geofence.lat, geofence.lon), limit - slack, limit + slack)
+    if isinstance(geofence, Polygon):
+        west, south, east, north = box_of(geofence)
+        lat, lon = (south + north) / 2, (west + east) / 2
+        s, t = sin(radians(north - south) / 4), sin(radians(min(east - west, 360.0)) / 4)
+        widest = 1.0 if south <= 0.0 <= north else max(cos(radians(south)), cos(radians(north)))
+        limit, slack = _limit(min(1.0, s * s + cos(radians(lat)) * widest * t * t))
+        return (*unit_vector(lat, lon), -1.0, limit + slack)
+    return EVERYWHERE
+
+
+def _limit(haversine: float) -> tuple[float, float]:
+    return 4.0 * haversine, _SLACK_CHORD * (2.0 * sqrt(haversine) + _SLACK_CHORD)
+
+
+def box_of(geofence: Circle | Polygon) -> Box:
+    if isinstance(geofence, Polygon):
+        west, south, east, north = geofence.shape.bounds
+        return west - _SLACK_DEG, max(-90.0, south - _SLACK_DEG), east + _SLACK_DEG, min(90.0, north + _SLACK_DEG)
+    lat, lon, radius = geofence.lat, geofence.lon, geofence.radius_deg + _SLACK_DEG
+    south, north = max(-90.0, lat - radius), min(90.0, lat + radius)
+    if south <= -90.0 or north >= 90.0:
+        return -180.0, south, 180.0, north
+    width = degrees(asin(min(1.0, sin(radians(radius)) / cos(radians(lat))))) * (1.0 + _SLACK_DEG) + _SLACK_DEG
+    return lon - width, south, lon + width, north
+
+
+def grid_cells(box: Box) -> tuple[int, list[int]]:
+    """The level that a box is filed at, and its cells there."""
+    west, south, east, north = box
+    level = min(FINEST_LEVEL, max(0, frexp(360.0 / max(east - west, north - south))[1] - 1))
+    scale = (1 << level) / 360.0
+    columns = range(floor((west + 180.0) * scale), floor((east + 180.0) * scale) + 1)
+    rows = range(floor((south + 90.0) * scale), floor((north + 90.0) * scale) + 1)
+    if len(columns) > 1 << level:
+        columns = range(1 << level)
+    return level, [_cell(level, column, row) for column in columns for row in rows]
+
+
+def cells_at(lat: float, lon: float, levels: Iterable[int]) -> list[int]:
+    """The cell that a point lies in, at each of these levels."""
+    x, y = (lon + 180.0) / 360.0, (lat + 90.0) / 360.0
+    return [_cell(level, floor(x * (1 << level)), floor(y * (1 << level))) for level in levels]
+
+
+def _cell(level: int, column: int, row: int) -> int:
+    return (level << FINEST_LEVEL | column & (1 << level) - 1) << FINEST_LEVEL + 1 | row
+
+
+def inside_polygons(polygons: Sequence[Polygon], places: Sequence[Location]) -> NDArray[np.bool_]:
+    """Element by element `polygon.contains(place)`, in bulk."""
+    shapes = np.array([polygon.shape for polygon in polygons], dtype=object)
+    lons, lats = (np.array([getattr(place, axis) for place in places]) for axis in ("lon", "lat"))
+    inside: NDArray[np.bool_] = shapely.intersects_xy(shapes, lons, lats)
+    for i in np.flatnonzero(~inside).tolist():
+        polygon, place = polygons[i], places[i]
+        if polygon.crosses_date_line or abs(place.lon) == 180.0:
+            inside[i] = polygon.contains(place.lat, place.lon)
+    return inside
