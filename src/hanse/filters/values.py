@@ -3,7 +3,10 @@
 Numbers are IEEE doubles: an int is compared as the double nearest to it, so that a scan over a numpy array and a closure in
 Python give the same answer. Booleans are not numbers. NaN is no value at all, like null. Dates and dateTimes are instants: a
 date stands for its first instant, and a missing zone for UTC, so `2017-12-24` equals `2017-12-24T01:00:00+01:00`. Times of day
-are of a kind of their own. Text that reads as a date is compared as one, whether it was quoted or not.
+are of a kind of their own.
+
+The filter's value says which kind is meant. One that reads as a moment is one, quoted or not, and a text of the event is
+compared with it only if it reads as a moment too; any other quoted value is a text, to which every text of the event compares.
 """
 
 from __future__ import annotations
