@@ -162,6 +162,49 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
             self._audiences[key] = parents
         return parents
 
+    @cached_property
+    def _open(self) -> dict[tuple[tuple[str, ...], str | None], bool]:
+        return {}
+
+    def is_open_to(self, types: tuple[str, ...], entity: str | None) -> bool:
+        """Whether no link anywhere would refuse this."""
+        if not self.has_export_rules:
+            return True
+        key = (types, entity)
+        answer = self._open.get(key)
+        if answer is None:
+            if len(self._open) >= MAX_AUDIENCES_KEPT:
+                self._open.clear()
+            answer = self._open[key] = all(link.export.allows(types, entity) for link in self.links)
+        return answer
+
+    @cached_property
+    def _offer_trees(self) -> dict[tuple[str, str | None, str | None], dict[str, str]]:
+        return {}
+
+    def offer_tree(self, provider: str, name: str | None, entity: str | None) -> dict[str, str]:
+        """The nodes that may know that `provider` has something of this type or topic, each with the node that tells it.
+
+        Where only the type is told, rules about ids decide later, for each notification.
+        """
+        key = (provider, name, entity)
+        parents = self._offer_trees.get(key)
+        if parents is None:
+            parents = {provider: provider}
+            queue = deque([provider])
+            while queue:
+                node = queue.popleft()
+                for other, rule in self._rules[node]:
+                    if other in parents:
+                        continue
+                    if name is None or (rule.allows_type(name) if entity is None else rule.allows((name,), entity)):
+                        parents[other] = node
+                        queue.append(other)
+            if len(self._offer_trees) >= MAX_AUDIENCES_KEPT:
+                self._offer_trees.clear()
+            self._offer_trees[key] = parents
+        return parents
+
     def may_hear(self, source: str, target: str, notification: Notification) -> bool:
         """Policy: whether export rules let a notification published at `source` come to `target`."""
         return not self.has_export_rules or target in self.audience(source, export_types(notification), notification.entity)

@@ -1,0 +1,509 @@
+"""The broker: a pure state machine that a live node and a simulator drive alike.
+
+`handle(message, sender, now_ms)` returns effects and has no other way to touch the world: no socket, clock, thread or file.
+The host makes each call one transaction: the state after it and the effects are stored together before any effect leaves.
+
+Four things happen here, whatever the strategy:
+- the requests of this node's own clients are checked and remembered (this node is then their *home*);
+- policy: a notification that some export rule would stop anywhere leaves only along links that let it pass, and is matched at
+  each node that it reaches (`RestrictedEvent`), so that no rendezvous point ever sees what it must not;
+- delivery: at most once for each subscription and notification, to the client, or to where the client has gone;
+- messages for brokers that are not neighbours are relayed.
+The strategy decides the rest: where subscriptions, locations and notifications travel, and who matches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from hanse.filters import compile_q, compile_quality
+from hanse.matching import MatchIndex
+from hanse.matching.meaning import passes_q, selects
+from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription
+from hanse.routing import messages as m
+from hanse.routing.federation import export_types
+from hanse.routing.handover import Handovers
+from hanse.routing.queries import Queries
+from hanse.routing.repair import Repair
+from hanse.routing.settings import DELIVERED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
+from hanse.routing.strategies import STRATEGIES
+from hanse.routing.state import BrokerState, Client, Held
+from hanse.scopes import Scopes, ScopesState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+class _Dump(Struct):
+    state: BrokerState
+    scopes: ScopesState
+    strategy: msgspec.Raw
+
+
+class Broker:
+    def __init__(self, node: str, settings: Settings, scopes: Scopes | None = None) -> None:
+        if node not in settings.federation.by_id:
+            raise InvalidInput(f"{node!r} is no node of the federation")
+        self.id = node
+        self.settings = settings
+        self.federation = settings.federation
+        self.scopes = scopes if scopes is not None else Scopes()
+        self.now_ms = 0
+        self.effects: list[m.Effect] = []
+        self.index = MatchIndex()
+        self._use(BrokerState())
+        self.strategy = STRATEGIES[settings.strategy](self)
+        self.handovers = Handovers(self)
+        self.queries = Queries(self)
+        self.repair = Repair(self)
+        self._mesh = self.federation.is_mesh
+        self._flood_locations = settings.flood_locations
+        self._deduplicates = "dedup" not in settings.ablations
+        self._handlers: dict[type, Callable[[Any, str], None]] = {
+            m.Locate: self._locate,
+            m.Subscribe: self._subscribe,
+            m.Unsubscribe: self._unsubscribe,
+            m.Advertise: self._advertise,
+            m.Unadvertise: self._unadvertise,
+            m.Publish: self._publish,
+            m.Attach: self.handovers.attach,
+            m.Disconnect: self.handovers.disconnect,
+            m.Detach: self._detach,
+            m.SetVisibility: self._set_visibility,
+            m.JoinScope: self._join_scope,
+            m.LeaveScope: self._leave_scope,
+            m.Tick: self._tick,
+            m.Query: self.queries.query,
+            m.Answer: self.queries.answer,
+            m.Ask: self.queries.ask,
+            m.Found: self.queries.found,
+            m.ClientLocation: self._client_location,
+            m.PutSubscription: self.strategy.put,
+            m.DropSubscription: self.strategy.drop,
+            m.Event: self.strategy.event,
+            m.Delivery: self._delivery,
+            m.RestrictedEvent: self._restricted_event,
+            m.VisibilityNews: self._visibility_news,
+            m.HandoverRequest: self.handovers.requested,
+            m.Handover: self.handovers.arrived,
+            m.Resync: self.repair.resync,
+            m.Digest: self.repair.digest,
+            m.DigestDiffers: self.repair.differs,
+            m.Relay: self._relay,
+            m.Routed: self._routed,
+            **self.strategy.handlers(),
+        }
+
+    def _use(self, state: BrokerState) -> None:
+        self.state = state
+        self.clients = state.clients
+        self.held = state.held
+        self.placed = state.placed
+
+    # --- the one way in, and storing --------------------------------------------------------------------------------
+
+    def handle(self, message: m.Message, sender: str = "", now_ms: int = 0) -> list[m.Effect]:
+        """What follows from a message of a neighbour (`sender`), or from a request of a client or operator (no sender)."""
+        self.now_ms = now_ms
+        effects: list[m.Effect] = []
+        self.effects = effects
+        self._handlers[type(message)](message, sender)
+        return effects
+
+    def handle_again(self, message: m.Message, sender: str) -> None:
+        """A message that had to wait, as part of what is being handled now."""
+        self._handlers[type(message)](message, sender)
+
+    def dump(self) -> bytes:
+        """Everything that must outlive a crash."""
+        strategy = msgspec.Raw(msgspec.msgpack.encode(self.strategy.state))
+        return msgspec.msgpack.encode(_Dump(self.state, self.scopes.to_struct(), strategy))
+
+    @classmethod
+    def restore(cls, node: str, settings: Settings, dumped: bytes) -> Broker:
+        kept = msgspec.msgpack.decode(dumped, type=_Dump)
+        broker = cls(node, settings, Scopes.from_struct(kept.scopes))
+        broker._use(kept.state)
+        broker.strategy.state = msgspec.msgpack.decode(kept.strategy, type=type(broker.strategy.state))
+        for held in broker.held.values():
+            broker.index.add(held.subscription)
+        for client, location in kept.state.locations.items():
+            broker.index.move(client, location)
+        return broker
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def send(self, targets: Sequence[str], message: m.BrokerMessage) -> None:
+        """To other brokers wherever they are; one copy on each link, however many of them lie behind it."""
+        if not targets:
+            return
+        if self._mesh:
+            self.effects.append(m.Send(tuple(targets), message))
+            return
+        self._forward(self.id, targets, message)
+
+    def _forward(self, source: str, targets: Iterable[str], message: m.BrokerMessage) -> None:
+        behind: dict[str, list[str]] = {}
+        for target in targets:
+            behind.setdefault(self.federation.next_hop(self.id, target), []).append(target)
+        for hop, destinations in behind.items():
+            if destinations == [hop] and source == self.id:
+                self.effects.append(m.Send((hop,), message))
+            else:
+                self.effects.append(m.Send((hop,), m.Relay(source, tuple(destinations), message)))
+
+    def send_data(self, target: str, message: m.BrokerMessage, notification: Notification) -> bool:
+        """To one broker, along links whose export rules let the notification pass; False where there is no such way."""
+        types = export_types(notification)
+        if self.federation.is_open_to(types, notification.entity):
+            self.send((target,), message)
+            return True
+        parents = self.federation.audience(self.id, types, notification.entity)
+        if target not in parents:
+            return False
+        route = [target]
+        while parents[route[-1]] != self.id:
+            route.append(parents[route[-1]])
+        route.reverse()
+        self.effects.append(m.Send((route[0],), message if len(route) == 1 else m.Routed(self.id, tuple(route), message)))
+        return True
+
+    def _relay(self, relay: m.Relay, _sender: str) -> None:
+        others = relay.destinations
+        if self.id in others:
+            others = tuple(node for node in others if node != self.id)
+            self._handlers[type(relay.message)](relay.message, relay.source)
+        if others:
+            self._forward(relay.source, others, relay.message)
+
+    def _routed(self, routed: m.Routed, _sender: str) -> None:
+        if len(routed.route) <= 1:
+            self._handlers[type(routed.message)](routed.message, routed.source)
+        else:
+            rest = routed.route[1:]
+            self.effects.append(m.Send((rest[0],), m.Routed(routed.source, rest, routed.message)))
+
+    # --- matching and delivery --------------------------------------------------------------------------------------
+
+    def match(self, notification: Notification) -> list[Subscription]:
+        """The subscriptions held here that the notification satisfies, visibility and expiry included."""
+        if self._flood_locations:
+            location = self.index.location(notification.publisher)
+        else:
+            location = notification.location
+        found = self.index.match(notification, location)
+        if found:
+            now = self.now_ms
+            scopes, visible = notification.scopes, self.scopes.visible
+            found = [
+                s
+                for s in found
+                if (s.expires_at_ms is None or s.expires_at_ms > now)
+                and (not s.scopes or not scopes or visible(scopes, s.scopes, notification.attributes))
+            ]
+        return found
+
+    def deliver_here(self, notification: Notification, home: str) -> None:
+        """Match, and deliver to this node's own clients only."""
+        for subscription in self.match(notification):
+            if self.held[subscription.id].home == self.id:
+                self.deliver(subscription, notification, home)
+        if self.state.arriving:
+            self.handovers.remember(notification, home)
+
+    def deliver_everywhere(self, notification: Notification, home: str, only: Iterable[str] | None = None) -> None:
+        """Match, deliver to own clients, and tell the homes of the others (those in `only`, if given)."""
+        remote: dict[str, list[str]] = {}
+        for subscription in self.match(notification):
+            there = self.held[subscription.id].home
+            if there == self.id:
+                self.deliver(subscription, notification, home)
+            elif only is None or there in only:
+                remote.setdefault(there, []).append(subscription.id)
+        for there, ids in remote.items():
+            self.send_data(there, m.Delivery(notification, tuple(ids), home), notification)
+        if self.state.arriving:
+            self.handovers.remember(notification, home)
+
+    def deliver(self, subscription: Subscription, notification: Notification, home: str) -> None:
+        """To a client that has (or had) its home here; once, whatever brought the notification here."""
+        delivered = self.state.delivered
+        key = (subscription.id, notification.id)
+        if key in delivered and self._deduplicates:
+            return
+        client = self.clients.get(subscription.client)
+        if client is None or client.arriving_from is not None:
+            moved = self.state.moved.get(subscription.client)
+            if moved is not None:
+                self.send_data(moved.to, m.Delivery(notification, (subscription.id,), home), notification)
+            return
+        delivered[key] = None
+        if len(delivered) > DELIVERED_KEPT:
+            del delivered[next(iter(delivered))]
+        if client.connected:
+            self.effects.append(m.Deliver(subscription.client, subscription.id, notification))
+        elif len(client.waiting) < WAITING_MAX:
+            client.waiting.append((subscription.id, notification))
+        else:
+            reason = f"the client is out of reach and {WAITING_MAX} notifications wait for it already"
+            self.effects.append(m.Dropped(subscription.client, subscription.id, notification, reason))
+
+    def _delivery(self, delivery: m.Delivery, _sender: str) -> None:
+        notification = delivery.notification
+        elsewhere: dict[str, list[str]] = {}
+        for id_ in delivery.subscriptions:
+            held = self.held.get(id_)
+            if held is None:
+                continue  # ended while the notification was on its way
+            if held.home != self.id:
+                elsewhere.setdefault(held.home, []).append(id_)
+            elif held.subscription.expires_at_ms is None or held.subscription.expires_at_ms > notification.published_at_ms:
+                self.deliver(held.subscription, notification, delivery.home)
+        for there, ids in elsewhere.items():
+            self.send_data(there, m.Delivery(notification, tuple(ids), delivery.home), notification)
+
+    # --- requests of clients ----------------------------------------------------------------------------------------
+
+    def client(self, name: str) -> Client:
+        client = self.clients.get(name)
+        if client is None:
+            client = self.clients[name] = Client()
+        return client
+
+    def reject(self, client: str, reason: str, request: str = "") -> None:
+        self.effects.append(m.Reject(client, reason, request))
+
+    def _locate(self, locate: m.Locate, _sender: str) -> None:
+        client = self.client(locate.client)
+        if client.arriving_from is not None:
+            self.handovers.postpone(locate.client, client, locate)
+            return
+        client.location = locate.location
+        self.place(locate.client, locate.location)
+        if self._flood_locations:
+            self.send(self.federation.others[self.id], m.ClientLocation(locate.client, locate.location))
+        else:
+            self.strategy.located(locate.client, client)
+
+    def place(self, client: str, location: Location | None) -> None:
+        """Remember where a client is, for the geo checks."""
+        self.index.move(client, location)
+        if location is None:
+            self.state.locations.pop(client, None)
+        else:
+            self.state.locations[client] = location
+
+    def _client_location(self, message: m.ClientLocation, _sender: str) -> None:
+        self.place(message.client, message.location)
+
+    def _subscribe(self, subscribe: m.Subscribe, _sender: str) -> None:
+        subscription = subscribe.subscription
+        client = self.client(subscription.client)
+        if client.arriving_from is not None:
+            self.handovers.postpone(subscription.client, client, subscribe)
+            return
+        held = self.held.get(subscription.id)
+        if held is not None and held.subscription.client != subscription.client:
+            self.reject(subscription.client, f"subscription {subscription.id!r} belongs to another client: choose another id", subscription.id)
+            return
+        if reason := self._unknown_scope(subscription.scopes):
+            self.reject(subscription.client, reason, subscription.id)
+            return
+        try:
+            self.index.add(subscription)
+        except InvalidInput as error:
+            self.reject(subscription.client, str(error), subscription.id)
+            return
+        client.subscriptions[subscription.id] = subscription
+        self.install(subscription, held.version if held is not None else self.state.tombstones.get(subscription.id, 0))
+
+    def install(self, subscription: Subscription, after_version: int) -> None:
+        """Make this node the home of a subscription that the index has, newer than any other copy of it."""
+        old = self.held.get(subscription.id)
+        version = after_version + 1
+        self.held[subscription.id] = Held(subscription, self.id, version)
+        self.strategy.subscribed(subscription, version, old)
+
+    def _unknown_scope(self, scopes: dict[str, str]) -> str:
+        for dimension, scope in scopes.items():
+            graph = self.scopes.graphs.get(dimension)
+            if graph is None or scope not in graph:
+                return f"dimension {dimension!r} has no scope {scope!r}"
+        return ""
+
+    def _unsubscribe(self, unsubscribe: m.Unsubscribe, _sender: str) -> None:
+        client = self.client(unsubscribe.client)
+        if client.arriving_from is not None:
+            self.handovers.postpone(unsubscribe.client, client, unsubscribe)
+            return
+        if unsubscribe.id not in client.subscriptions:
+            self.reject(unsubscribe.client, f"there is no subscription {unsubscribe.id!r} of this client", unsubscribe.id)
+            return
+        self.end_subscription(client, unsubscribe.id)
+
+    def end_subscription(self, client: Client, id_: str) -> None:
+        del client.subscriptions[id_]
+        held = self.held[id_]
+        self.strategy.unsubscribed(held.subscription, held.version)
+        self.forget(id_, held.version)
+
+    def let_go(self, id_: str) -> None:
+        """Hold a subscription no more; a copy of it may come again."""
+        self.held.pop(id_, None)
+        self.placed.pop(id_, None)
+        self.index.remove(id_)
+
+    def forget(self, id_: str, version: int) -> None:
+        """Hold a subscription no more, nor any copy of it up to this version that is still on its way."""
+        self.let_go(id_)
+        tombstones = self.state.tombstones
+        tombstones[id_] = max(version, tombstones.pop(id_, 0))
+        if len(tombstones) > TOMBSTONES_KEPT:
+            del tombstones[next(iter(tombstones))]
+
+    def _advertise(self, advertise: m.Advertise, _sender: str) -> None:
+        advertisement = advertise.advertisement
+        client = self.client(advertisement.client)
+        if client.arriving_from is not None:
+            self.handovers.postpone(advertisement.client, client, advertise)
+            return
+        try:
+            compile_q(advertisement.q)
+            compile_quality(advertisement.quality)
+        except InvalidInput as error:
+            self.reject(advertisement.client, str(error), advertisement.id)
+            return
+        if reason := self._unknown_scope(advertisement.scopes):
+            self.reject(advertisement.client, reason, advertisement.id)
+            return
+        old = client.advertisements.get(advertisement.id)
+        client.advertisements[advertisement.id] = advertisement
+        self.strategy.advertised(advertisement)
+        if old is not None:
+            self.strategy.unadvertised(old)
+
+    def _unadvertise(self, unadvertise: m.Unadvertise, _sender: str) -> None:
+        client = self.client(unadvertise.client)
+        if client.arriving_from is not None:
+            self.handovers.postpone(unadvertise.client, client, unadvertise)
+            return
+        advertisement = client.advertisements.pop(unadvertise.id, None)
+        if advertisement is None:
+            self.reject(unadvertise.client, f"there is no advertisement {unadvertise.id!r} of this client", unadvertise.id)
+        else:
+            self.strategy.unadvertised(advertisement)
+
+    def _publish(self, publish: m.Publish, _sender: str) -> None:
+        notification = publish.notification
+        client = self.client(notification.publisher)
+        if client.arriving_from is not None:
+            self.handovers.postpone(notification.publisher, client, publish)
+            return
+        if notification.advertisement is not None or self.settings.require_advertisements:
+            reason, advertisement = self._not_as_advertised(notification, client)
+            if advertisement is None:
+                self.reject(notification.publisher, reason, notification.id)
+                return
+            if advertisement.scopes and not notification.scopes:
+                notification = msgspec.structs.replace(notification, scopes=advertisement.scopes)
+        if notification.scopes and (reason := self._unknown_scope(notification.scopes)):
+            self.reject(notification.publisher, reason, notification.id)
+            return
+        if notification.location is None and client.location is not None and not self._flood_locations:
+            notification = msgspec.structs.replace(notification, location=client.location)
+        if self.federation.is_open_to(export_types(notification), notification.entity) or self.strategy.obeys_export_rules:
+            self.strategy.published(notification)
+        else:
+            self._restricted_event(m.RestrictedEvent(notification, self.id), "")
+
+    def _not_as_advertised(self, notification: Notification, client: Client) -> tuple[str, Advertisement | None]:
+        if notification.advertisement is None:
+            return "a notification must name its advertisement here", None
+        advertisement = client.advertisements.get(notification.advertisement)
+        if advertisement is None or (advertisement.expires_at_ms is not None and advertisement.expires_at_ms <= self.now_ms):
+            return f"there is no active advertisement {notification.advertisement!r} of this client", None
+        if notification.scopes and notification.scopes != advertisement.scopes:
+            return f"the scopes are not those of advertisement {advertisement.id!r}", None
+        if not as_advertised(advertisement, notification):
+            return f"the notification does not match advertisement {advertisement.id!r}", None
+        if advertisement.quality and not compile_quality(advertisement.quality).matches(notification.quality):
+            return f"the quality is below the guarantee {advertisement.quality!r} of advertisement {advertisement.id!r}", None
+        return "", advertisement
+
+    def _restricted_event(self, event: m.RestrictedEvent, _sender: str) -> None:
+        notification = event.notification
+        self.deliver_here(notification, event.home)
+        parents = self.federation.audience(event.home, export_types(notification), notification.entity)
+        children = tuple(node for node, parent in parents.items() if parent == self.id and node != self.id)
+        if children:
+            self.effects.append(m.Send(children, event))
+
+    def _detach(self, detach: m.Detach, _sender: str) -> None:
+        client = self.clients.get(detach.client)
+        if client is None:
+            return
+        if client.arriving_from is not None:
+            self.handovers.postpone(detach.client, client, detach)
+            return
+        for id_ in list(client.subscriptions):
+            self.end_subscription(client, id_)
+        for advertisement in client.advertisements.values():
+            self.strategy.unadvertised(advertisement)
+        for id_, notification in client.waiting:
+            self.effects.append(m.Dropped(detach.client, id_, notification, "the client has gone for good"))
+        self.strategy.left(detach.client)
+        del self.clients[detach.client]
+        self.place(detach.client, None)
+
+    # --- operators and time -----------------------------------------------------------------------------------------
+
+    def _set_visibility(self, change: m.SetVisibility, _sender: str) -> None:
+        graph = self.scopes.graphs.get(change.dimension)
+        try:
+            if graph is None:
+                raise InvalidInput(f"there is no dimension {change.dimension!r}")
+            graph.set_filter(change.scope, change.superscope, out=change.out, into=change.into)
+        except InvalidInput as error:
+            self.reject("", str(error))
+            return
+        border = f"{change.dimension}\n{change.scope}\n{change.superscope}"
+        version, _ = self.state.borders.get(border, (0, ""))
+        self.state.borders[border] = (version + 1, self.id)
+        self.send(self.federation.others[self.id], m.VisibilityNews(change, version + 1, self.id))
+
+    def _visibility_news(self, news: m.VisibilityNews, _sender: str) -> None:
+        change = news.change
+        border = f"{change.dimension}\n{change.scope}\n{change.superscope}"
+        if self.state.borders.get(border, (0, "")) < (news.version, news.origin):
+            self.state.borders[border] = (news.version, news.origin)
+            self.scopes.graphs[change.dimension].set_filter(change.scope, change.superscope, out=change.out, into=change.into)
+
+    def _join_scope(self, join: m.JoinScope, _sender: str) -> None:
+        if reason := self._unknown_scope({join.dimension: join.scope}):
+            self.reject("", reason)
+        else:
+            self.strategy.joined(join.dimension, join.scope)
+
+    def _leave_scope(self, leave: m.LeaveScope, _sender: str) -> None:
+        self.strategy.left_scope(leave.dimension, leave.scope)
+
+    def _tick(self, _tick: m.Tick, _sender: str) -> None:
+        now = self.now_ms
+        for client in list(self.clients.values()):
+            for subscription in list(client.subscriptions.values()):
+                if subscription.expires_at_ms is not None and subscription.expires_at_ms <= now:
+                    self.end_subscription(client, subscription.id)
+            for advertisement in list(client.advertisements.values()):
+                if advertisement.expires_at_ms is not None and advertisement.expires_at_ms <= now:
+                    del client.advertisements[advertisement.id]
+                    self.strategy.unadvertised(advertisement)
+        self.handovers.tick()
+        self.strategy.tick()
+
+
+def as_advertised(advertisement: Advertisement, notification: Notification) -> bool:
+    """Whether a notification is one of those that an advertisement speaks of."""
+    return selects(advertisement.selectors, notification) and passes_q(advertisement.q, notification)

@@ -1,0 +1,58 @@
+"""What a broker remembers, apart from its strategy: plain values, so that it can be stored and restored whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from hanse.model import Advertisement, Location, Notification, Subscription
+
+
+class Client(Struct):
+    """A client whose home is this broker."""
+
+    location: Location | None = None
+    connected: bool = True
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    advertisements: dict[str, Advertisement] = field(default_factory=dict)
+    waiting: list[tuple[str, Notification]] = field(default_factory=list)
+    arriving_from: str | None = None  # its former home has not handed it over yet
+    requests: list[Any] = field(default_factory=list)  # what it asked for meanwhile, as (message, sender)
+
+
+class Held(Struct):
+    """A subscription that is matched here. `vias`: for each scope area, the neighbour that leads to its home."""
+
+    subscription: Subscription
+    home: str
+    version: int
+    vias: dict[str, str] = field(default_factory=dict)
+
+
+class Moved(Struct):
+    """A client that has gone to another broker: what still comes for it is forwarded, for a while."""
+
+    to: str
+    until_ms: int
+    left_behind: list[tuple[Subscription, int, tuple[str, ...]]]  # with version, and where else it is held
+
+
+class OpenQuery(Struct):
+    client: str
+    awaited: dict[str, int]  # how many entities are still to come from whom; -1: not known yet
+    entities: list[Notification] = field(default_factory=list)
+
+
+class BrokerState(Struct):
+    clients: dict[str, Client] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    placed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # own subscription -> the brokers that hold it too
+    locations: dict[str, Location] = field(default_factory=dict)
+    delivered: dict[tuple[str, str], None] = field(default_factory=dict)  # subscription, notification; oldest first
+    tombstones: dict[str, int] = field(default_factory=dict)
+    moved: dict[str, Moved] = field(default_factory=dict)
+    arriving: int = 0  # clients whose hand-over to this broker is under way
+    meanwhile: dict[str, tuple[Notification, str]] = field(default_factory=dict)  # what was matched here since they came
+    queries: dict[str, OpenQuery] = field(default_factory=dict)
+    borders: dict[str, tuple[int, str]] = field(default_factory=dict)  # visibility changes: version, origin

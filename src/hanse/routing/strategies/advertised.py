@@ -1,0 +1,228 @@
+"""ComDeX: nodes say what they have, and subscriptions and queries go straight to those who have it.
+
+An offer (a type, or one entity of it) travels along links as far as their export rules let it, once along each link. A
+subscriber's home looks up who offers what it wants and has the subscription held there; the provider matches and sends
+straight back. An offer that comes later calls the subscriptions that were waiting for it; what the provider published
+meanwhile is kept for them for a while, so that the first notification of something new is not lost. What is published without
+an advertisement is offered by the node itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, field
+
+from hanse.matching import satisfies
+from hanse.matching.meaning import compiled_pattern
+from hanse.model import Notification
+from hanse.routing import messages as m
+from hanse.routing.messages import Offer
+from hanse.routing.settings import FRESH_KEPT, FRESH_MS
+from hanse.routing.strategies.base import Strategy, StrategyState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hanse.model import Advertisement, Selector, Subscription
+    from hanse.routing.broker import Broker
+
+
+class Fresh(Struct):
+    until_ms: int
+    notifications: list[Notification] = field(default_factory=list)
+
+
+class State(StrategyState):
+    offers: dict[Offer, int] = field(default_factory=dict)  # own ones, with how many advertisements stand behind each
+    implicit: dict[Offer, None] = field(default_factory=dict)  # own ones without any
+    fresh: dict[Offer, Fresh] = field(default_factory=dict)
+    known: dict[str, dict[Offer, None]] = field(default_factory=dict)  # provider -> what it offers
+
+
+def wants(selectors: tuple[Selector, ...], offer: Offer) -> bool:
+    """Whether something that is offered so could be selected."""
+    return not selectors or any(_could_fit(selector, offer) for selector in selectors)
+
+
+def _could_fit(selector: Selector, offer: Offer) -> bool:
+    if selector.type is not None and (offer.topic is not None or (offer.type is not None and offer.type != selector.type)):
+        return False
+    if selector.topic is not None and offer.topic is not None and offer.topic != selector.topic:
+        return False
+    if offer.entity is None:
+        return True
+    if selector.id is not None and selector.id != offer.entity:
+        return False
+    return selector.id_pattern is None or compiled_pattern(selector.id_pattern).search(offer.entity) is not None
+
+
+class Advertised(Strategy):
+    name = "advertised"
+    obeys_export_rules = True
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.state: State = State()
+
+    def handlers(self) -> dict[type, Callable[[Any, str], None]]:
+        return {m.PutAdvertisement: self.put_advertisement, m.DropAdvertisement: self.drop_advertisement}
+
+    # --- offers -----------------------------------------------------------------------------------------------------
+
+    def _offers_of(self, advertisement: Advertisement) -> list[Offer]:
+        ids = self.broker.settings.advertise_ids
+        offers = dict.fromkeys(
+            # a topic says nothing of types, and what has a type is offered by it: so only the type is a promise to keep
+            Offer(s.type, None, s.id if ids else None) if s.type is not None else Offer(None, s.topic, s.id if ids else None)
+            for s in advertisement.selectors
+        )
+        return list(offers) or [Offer()]
+
+    def _offers_for(self, notification: Notification) -> list[Offer]:
+        entity = notification.entity if self.broker.settings.advertise_ids else None
+        if notification.types:
+            return [Offer(name, None, entity) for name in notification.types]
+        return [Offer(None, notification.topic, entity)]
+
+    def _below(self, provider: str, offer: Offer) -> tuple[str, ...]:
+        """The neighbours that this node passes an offer on to."""
+        parents = self.broker.federation.offer_tree(provider, offer.type or offer.topic, offer.entity)
+        here = self.broker.id
+        return tuple(node for node, parent in parents.items() if parent == here and node != here)
+
+    def _open(self, offer: Offer) -> None:
+        self.state.fresh[offer] = Fresh(self.broker.now_ms + FRESH_MS)
+        self.broker.send(self._below(self.broker.id, offer), m.PutAdvertisement(self.broker.id, offer))
+
+    def advertised(self, advertisement: Advertisement) -> None:
+        for offer in self._offers_of(advertisement):
+            standing = self.state.offers.get(offer, 0)
+            self.state.offers[offer] = standing + 1
+            if not standing and offer not in self.state.implicit:
+                self._open(offer)
+
+    def unadvertised(self, advertisement: Advertisement) -> None:
+        for offer in self._offers_of(advertisement):
+            self.state.offers[offer] -= 1
+            if not self.state.offers[offer]:
+                del self.state.offers[offer]
+                if offer not in self.state.implicit:
+                    self.state.fresh.pop(offer, None)
+                    self.broker.send(self._below(self.broker.id, offer), m.DropAdvertisement(self.broker.id, offer))
+
+    def put_advertisement(self, put: m.PutAdvertisement, _sender: str) -> None:
+        offers = self.state.known.setdefault(put.provider, {})
+        if put.offer in offers:
+            return
+        offers[put.offer] = None
+        self.broker.send(self._below(put.provider, put.offer), put)
+        broker = self.broker
+        for name, client in broker.clients.items():
+            for subscription in client.subscriptions.values():
+                placed = broker.placed.get(subscription.id, ())
+                if put.provider not in placed and wants(subscription.selectors, put.offer):
+                    broker.placed[subscription.id] = (*placed, put.provider)
+                    version = broker.held[subscription.id].version
+                    location = broker.index.location(name)
+                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, location, answers=put.offer))
+
+    def drop_advertisement(self, drop: m.DropAdvertisement, _sender: str) -> None:
+        offers = self.state.known.get(drop.provider, {})
+        if offers.pop(drop.offer, drop) is drop:
+            return
+        self.broker.send(self._below(drop.provider, drop.offer), drop)
+        placed = self.broker.placed
+        for client in self.broker.clients.values():
+            for subscription in client.subscriptions.values():
+                before = placed.get(subscription.id, ())
+                if drop.provider in before and not any(wants(subscription.selectors, offer) for offer in offers):
+                    placed[subscription.id] = tuple(node for node in before if node != drop.provider)
+                    self.broker.send((drop.provider,), m.DropSubscription(subscription.id, self.broker.held[subscription.id].version))
+
+    # --- this broker's own clients ----------------------------------------------------------------------------------
+
+    def _providers(self, selectors: tuple[Selector, ...]) -> tuple[str, ...]:
+        return tuple(node for node, offers in self.state.known.items() if any(wants(selectors, offer) for offer in offers))
+
+    def subscription_targets(self, subscription: Subscription) -> tuple[str, ...]:
+        return self._providers(subscription.selectors)
+
+    def providers(self, query: m.Query) -> tuple[str, ...]:
+        return self._providers(query.selectors)
+
+    def published(self, notification: Notification) -> None:
+        state, now = self.state, self.broker.now_ms
+        for offer in self._offers_for(notification):
+            if offer not in state.offers and offer not in state.implicit:
+                state.implicit[offer] = None
+                self._open(offer)
+        for offer, fresh in state.fresh.items():
+            if fresh.until_ms > now and _covers(offer, notification) and len(fresh.notifications) < FRESH_KEPT:
+                fresh.notifications.append(notification)
+        self.broker.deliver_everywhere(notification, self.broker.id)
+
+    # --- what other brokers send ------------------------------------------------------------------------------------
+
+    def put(self, put: m.PutSubscription, _sender: str) -> None:
+        if not self.hold(put) or put.answers is None:
+            return
+        broker, subscription = self.broker, put.subscription
+        fresh = self.state.fresh.get(put.answers)
+        if fresh is None or fresh.until_ms <= broker.now_ms:
+            return
+        for notification in fresh.notifications:
+            if satisfies(subscription, notification, notification.location, put.location) and broker.scopes.visible(
+                notification.scopes, subscription.scopes, notification.attributes
+            ):
+                broker.send_data(put.home, m.Delivery(notification, (subscription.id,), broker.id), notification)
+
+    def event(self, event: m.Event, _sender: str) -> None:
+        """None is ever sent: notifications are matched where they are published."""
+
+    def tick(self) -> None:
+        for offer, fresh in list(self.state.fresh.items()):
+            if fresh.until_ms <= self.broker.now_ms:
+                del self.state.fresh[offer]
+
+    # --- repair -----------------------------------------------------------------------------------------------------
+
+    def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
+        told = super().told()
+        own = dict.fromkeys((*self.state.offers, *self.state.implicit))
+        for provider, offers in {**self.state.known, self.broker.id: own}.items():
+            for offer in offers:
+                for node in self._below(provider, offer):
+                    told.setdefault(node, {})[_key(provider, offer)] = ("", m.PutAdvertisement(provider, offer))
+        return told
+
+    def heard(self, source: str) -> dict[str, str]:
+        heard = super().heard(source)
+        federation = self.broker.federation
+        for provider, offers in self.state.known.items():
+            for offer in offers:
+                parents = federation.offer_tree(provider, offer.type or offer.topic, offer.entity)
+                if parents.get(self.broker.id) == source:
+                    heard[_key(provider, offer)] = ""
+        return heard
+
+    def untell(self, other: str, key: str, version: str) -> None:
+        if not key.startswith("\n"):
+            super().untell(other, key, version)
+            return
+        provider, offer = msgspec.json.decode(key, type=tuple[str, Offer])
+        self.broker.send((other,), m.DropAdvertisement(provider, offer))
+
+
+def _key(provider: str, offer: Offer) -> str:
+    """An offer among the keys of a digest; a new line in front, which no other key has."""
+    return "\n" + msgspec.json.encode((provider, offer)).decode()
+
+
+def _covers(offer: Offer, notification: Notification) -> bool:
+    return (
+        (offer.type is None or offer.type in notification.types)
+        and (offer.topic is None or offer.topic == notification.topic)
+        and (offer.entity is None or offer.entity == notification.entity)
+    )

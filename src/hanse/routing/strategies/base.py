@@ -1,0 +1,161 @@
+"""What a strategy is: the same hooks in the same order for all of them, so that one can read across.
+
+A strategy answers where things go. `subscribed`, `unsubscribed`, `located` and `published` are about this broker's own clients;
+`put`, `drop` and `event` are about what other brokers send. The default is the simplest pattern: a subscription is also held at
+`subscription_targets`, and the locations of its client go there too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
+
+from hanse.routing import messages as m
+from hanse.routing.state import Held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hanse.model import Advertisement, Notification, Subscription
+    from hanse.routing.broker import Broker
+    from hanse.routing.state import Client
+
+
+class StrategyState(Struct):
+    """What a strategy must remember over a restart; most remember nothing of their own."""
+
+
+class Strategy:
+    name: ClassVar[str]
+    obeys_export_rules: ClassVar[bool] = False  # keeps to the rules by its own way of routing
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.others = broker.federation.others[broker.id]
+        self.state: Any = StrategyState()
+
+    def handlers(self) -> dict[type, Callable[[Any, str], None]]:
+        """Messages that only this strategy knows."""
+        return {}
+
+    # --- this broker's own clients ----------------------------------------------------------------------------------
+
+    def subscription_targets(self, subscription: Subscription) -> tuple[str, ...]:
+        """The other brokers where a subscription is matched."""
+        raise NotImplementedError
+
+    def subscribed(self, subscription: Subscription, version: int, old: Held | None) -> None:  # noqa: ARG002
+        broker = self.broker
+        targets = self.subscription_targets(subscription)
+        before = broker.placed.get(subscription.id, ())
+        former = [node for node in before if node not in targets] if before else ()
+        if targets:
+            broker.placed[subscription.id] = targets
+            location = None if broker.settings.flood_locations else broker.index.location(subscription.client)
+            broker.send(targets, m.PutSubscription(subscription, broker.id, version, location))
+        elif before:
+            del broker.placed[subscription.id]
+        if former:
+            self.withdraw(former, subscription, version)
+
+    def withdraw(self, former: Iterable[str], subscription: Subscription, version: int) -> None:
+        """Take an earlier version of a subscription away from brokers that need not hold it any more."""
+        self.broker.send(tuple(former), m.DropSubscription(subscription.id, version))
+
+    def unsubscribed(self, subscription: Subscription, version: int) -> None:
+        self.broker.send(self.broker.placed.get(subscription.id, ()), m.DropSubscription(subscription.id, version))
+
+    def released(self, subscription: Subscription) -> None:
+        """A subscription that went with its client is not needed here any more."""
+
+    def located(self, name: str, client: Client) -> None:
+        placed = self.broker.placed
+        targets = dict.fromkeys(node for id_ in client.subscriptions for node in placed.get(id_, ()))
+        self.broker.send(tuple(targets), m.ClientLocation(name, client.location))
+
+    def left(self, name: str) -> None:
+        """A client is not here any more."""
+
+    def advertised(self, advertisement: Advertisement) -> None:
+        pass
+
+    def unadvertised(self, advertisement: Advertisement) -> None:
+        pass
+
+    def published(self, notification: Notification) -> None:
+        raise NotImplementedError
+
+    def providers(self, query: m.Query) -> tuple[str, ...]:  # noqa: ARG002
+        """Who to ask: everyone, where nobody says what they have."""
+        return self.others
+
+    # --- what other brokers send ------------------------------------------------------------------------------------
+
+    def put(self, put: m.PutSubscription, _sender: str) -> None:
+        self.hold(put)
+
+    def hold(self, put: m.PutSubscription) -> bool:
+        """Hold a copy of a subscription, unless a newer one was here; whether it is held now."""
+        broker = self.broker
+        id_ = put.subscription.id
+        held = broker.held.get(id_)
+        if held is not None:
+            if held.version > put.version or (held.version == put.version and held.home == broker.id):
+                return False
+        elif (ended := broker.state.tombstones.get(id_)) is not None and ended >= put.version:
+            return False
+        broker.held[id_] = Held(put.subscription, put.home, put.version)
+        broker.index.add(put.subscription)
+        if put.location is not None:
+            broker.place(put.subscription.client, put.location)
+        return True
+
+    def drop(self, drop: m.DropSubscription, _sender: str) -> None:
+        broker = self.broker
+        held = broker.held.get(drop.id)
+        if held is None or (held.version <= drop.version and held.home != broker.id):
+            broker.forget(drop.id, drop.version)
+
+    def event(self, event: m.Event, sender: str) -> None:
+        raise NotImplementedError
+
+    # --- operators, time, repair ------------------------------------------------------------------------------------
+
+    def joined(self, dimension: str, scope: str) -> None:
+        """An operator keeps this node in a scope area; only scoped routing has areas."""
+
+    def left_scope(self, dimension: str, scope: str) -> None:
+        pass
+
+    def tick(self) -> None:
+        pass
+
+    def peers(self) -> Iterable[str]:
+        """Those to compare digests with."""
+        return self.others
+
+    def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
+        """For each broker what it should hold of ours: key, version, and the message that would say so again."""
+        broker = self.broker
+        told: dict[str, dict[str, tuple[str, m.BrokerMessage]]] = {}
+        for id_, targets in broker.placed.items():
+            held = broker.held[id_]
+            location = broker.index.location(held.subscription.client)
+            put = m.PutSubscription(held.subscription, broker.id, held.version, location)
+            for target in targets:
+                told.setdefault(target, {})[id_] = (f"{held.version} {location}", put)
+        return told
+
+    def heard(self, source: str) -> dict[str, str]:
+        """What is held here of that broker's, in the same form."""
+        broker = self.broker
+        return {
+            id_: f"{held.version} {broker.index.location(held.subscription.client)}"
+            for id_, held in broker.held.items()
+            if held.home == source
+        }
+
+    def untell(self, other: str, key: str, version: str) -> None:
+        """Another broker holds something of ours that is not true any more."""
+        self.broker.send((other,), m.DropSubscription(key, int(version.split()[0])))
