@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hanse.filters import compile_q, compile_quality, path_getter
-from hanse.filters.grammar import MAX_LENGTH, MAX_PATTERN_LENGTH, MAX_TERMS, MAX_VALUES
+from hanse.filters import compile_q, compile_quality, path_getter, rename_attributes
+from hanse.filters.grammar import MAX_LENGTH, MAX_TERMS, MAX_VALUES
 from hanse.filters.paths import MAX_PATH_NAMES
+from hanse.filters.patterns import MAX_PATTERN_LENGTH
 from hanse.filters.terms import MAX_DEPTH
 from hanse.model import InvalidInput
 
@@ -33,7 +34,7 @@ def nested(depth: int) -> str:
         ("a;;b", "column 3: ';b' stands where there should be an attribute name"),
         ("a b", "column 3: 'b' stands where there should be an operator"),
         ("a=1", "column 2: '=1' stands where there should be an operator"),
-        ("x;a==5..1", "column 3: the range 5..1 is empty"),
+        ("x;a==5..1", "column 3: the range 5 to 1 is empty"),
         ('a==1.."x"', "mixes number and text"),
         ("a==1e999", "column 4: the number 1e999 is too large"),
         ("a==2017-02-30", "column 4: 2017-02-30 is not on the calendar"),
@@ -42,7 +43,7 @@ def nested(depth: int) -> str:
         ("a..b", "column 1: the path 'a..b' has an empty name"),
         ("a[]", "column 1: 'a[]' is not an attribute path"),
         ("a{Type}.b==1", "column 2: a filter sees one entity"),
-        ('a~="("', "the pattern '(' cannot be used: missing )"),
+        ('a~="("', "column 4: the pattern '(' cannot be used: missing )"),
         ('a~="(?=x)"', "cannot be used"),
         ('a~="((x{100}){100}){100}"', "cannot be used"),
         (f'a~="{"x" * (MAX_PATTERN_LENGTH + 1)}"', "column 4: the pattern has 513 characters; 512 are allowed"),
@@ -91,6 +92,12 @@ def test_deep_data_does_not_exhaust_the_stack() -> None:
 def test_a_path_is_checked() -> None:
     with pytest.raises(InvalidInput):
         path_getter("a[b")
+
+
+def test_no_name_smuggles_in_a_term() -> None:
+    for name in ("a;b", "a|b", "a[b]", "a==1", "", "1a"):
+        with pytest.raises(InvalidInput):
+            rename_attributes("x==1", lambda _, name=name: name)  # type: ignore[misc]
 
 
 PIECES = st.sampled_from(

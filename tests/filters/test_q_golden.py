@@ -43,6 +43,7 @@ CAR: dict[str, Any] = {
     "nothing": {"type": "Property", "value": None},
     "broken": float("nan"),
     "empty": [],
+    "groups": [{"value": 1, "tags": []}, {"value": 2}],
     "https://uri.etsi.org/ngsi-ld/default-context/speed": {"value": 7, "https://example.org/v1.2/precision": 3},
 }
 
@@ -152,6 +153,7 @@ GOLDEN = [
     ("level!=9", False),
     ('level.by=="you"', True),
     ("level.datasetId==urn:d:2", True),
+    ("groups.tags", True),
     # two elements may satisfy two terms
     ("level>8;level<2", True),
     # names that are URIs, blanks

@@ -208,8 +208,8 @@ def value_means(query: Ask, value: Any) -> bool:
 def compared(wanted: Any, operator: str, value: Any) -> bool:
     kind = kind_of(wanted)
     if kind == "text" and isinstance(value, str):  # a text that reads as a date is a text too, if a text is what is asked for
-        return ORDERS[operator](wanted, value)
-    return kind == kind_of(value) and ORDERS[operator](key_of(wanted), key_of(value))
+        return bool(ORDERS[operator](wanted, value))
+    return kind == kind_of(value) and bool(ORDERS[operator](key_of(wanted), key_of(value)))
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,18 +10,14 @@ from collections.abc import Callable, Mapping
 from math import inf, nextafter
 from typing import Any, TypeAlias
 
-import re2
-
 from hanse.filters.paths import Getter
-from hanse.filters.terms import Exists, Interval, Joined, Node, Pattern, Within
+from hanse.filters.patterns import pattern_search
+from hanse.filters.terms import Exists, Interval, Joined, Node, Within
 from hanse.filters.values import number_value, temporal_value
-from hanse.model import InvalidInput
 
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 Test: TypeAlias = Callable[[Any], bool]
 GetterOf: TypeAlias = Callable[[str], Getter]
-
-_PATTERN_MEMORY_BYTES = 1 << 20
 
 
 def predicate(node: Node, getter_of: GetterOf) -> Predicate:
@@ -33,7 +29,7 @@ def predicate(node: Node, getter_of: GetterOf) -> Predicate:
         return lambda attributes: bool(get(attributes))
     if isinstance(node, Within):
         return _quantified(get, _interval_test(node.intervals), negated=node.negated)
-    return _quantified(get, _pattern_test(node), negated=node.negated)
+    return _quantified(get, _pattern_test(node.pattern), negated=node.negated)
 
 
 def all_of(parts: list[Predicate]) -> Predicate:
@@ -167,25 +163,6 @@ def _between(interval: Interval) -> Test:
     return lambda key: low <= key <= high
 
 
-def _pattern_test(node: Pattern) -> Test:
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True  # only whether it is found is asked
-    options.max_mem = _PATTERN_MEMORY_BYTES
-    try:
-        search = re2.compile(node.pattern, options).search
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = (
-            error.args[0].decode(errors="replace") if isinstance(error, re2.error) and isinstance(error.args[0], bytes) else error
-        )
-        raise InvalidInput(f"the pattern {node.pattern[:60]!r} cannot be used: {reason}; write it in RE2 syntax") from None
-
-    def check(value: Any) -> bool:
-        if not isinstance(value, str):
-            return False
-        try:
-            return search(value.encode()) is not None
-        except UnicodeEncodeError:  # a lone surrogate, which is no text that a pattern could find
-            return False
-
-    return check
+def _pattern_test(pattern: str) -> Test:
+    found = pattern_search(pattern)
+    return lambda value: isinstance(value, str) and found(value)

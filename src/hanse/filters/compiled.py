@@ -140,9 +140,9 @@ def _check_quality(node: Node) -> None:
     if isinstance(node, Joined):
         raise InvalidInput(f"a quality requirement joins its parts by ';' only; take {node.text[:60]!r} apart")
     if isinstance(node, Pattern):
-        raise InvalidInput(f"a quality requirement has no patterns; compare {node.path.text} with a number or a text")
+        raise InvalidInput(f"a quality requirement has no patterns; compare {node.path.text[:60]!r} with a number or a text")
     if node.path.inner:
-        raise InvalidInput(f"an indicator is named like temperature.precision, without brackets, not {node.path.text}")
+        raise InvalidInput(f"an indicator is named like temperature.precision, without brackets, not {node.path.text[:60]!r}")
     for interval in node.intervals if isinstance(node, Within) else ():
         if interval.kind not in ("number", "text"):
             raise InvalidInput(f"{node.text[:60]!r} compares quality with a {interval.kind}; use a number or a text")

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 
-from hanse.filters.paths import parse_path
+from hanse.filters.paths import NAME_PATTERN, Path, parse_path
+from hanse.filters.patterns import pattern_search
 from hanse.filters.terms import Exists, Interval, Joined, Node, Pattern, Value, Within, join, quoted
 from hanse.filters.values import DATE_PATTERN, DATETIME_PATTERN, TIME_PATTERN, Kind, temporal_value
 from hanse.model import InvalidInput
@@ -23,7 +24,6 @@ from hanse.model import InvalidInput
 MAX_LENGTH: Final = 8192
 MAX_TERMS: Final = 256
 MAX_VALUES: Final = 1024
-MAX_PATTERN_LENGTH: Final = 512
 
 _GRAMMAR = rf"""
     start: disjunction
@@ -43,7 +43,7 @@ _GRAMMAR = rf"""
     other: BOOLEAN -> boolean
         | URI -> uri
 
-    PATH: /[^\W\d][\w:\/#%@$&?+.\-]*(?:\[[^\[\]"]*\])*/
+    PATH: /{NAME_PATTERN}(?:\[[^\[\]"]*\])*/
     ORDER: ">=" | "<=" | ">" | "<"
     EQUALITY: "==" | "!="
     MATCHING: "~=" | "!~="
@@ -107,6 +107,11 @@ def _refusal(text: str, error: UnexpectedInput) -> InvalidInput:
     return _complaint(f"{found} where there should be {expected}", position)
 
 
+def _shown(text: str) -> str:
+    """Some of what the user wrote, in one line."""
+    return repr(str(text[:40]))[1:-1]
+
+
 def _complaint(message: str, position: int | None) -> InvalidInput:
     return InvalidInput(message, place=f"column {(position or 0) + 1}")
 
@@ -136,22 +141,29 @@ class _Builder(Transformer[Any, Any]):
 
     def ranged(self, path: Token, operator: Token, low: Value, high: Value) -> Node:
         if low.kind != high.kind:
-            raise _complaint(f"the range {low.text}..{high.text} mixes {low.kind} and {high.kind}; use one kind", path.start_pos)
+            raise _complaint(
+                f"the range {_shown(low.text)} to {_shown(high.text)} mixes {low.kind} and {high.kind}; use one kind",
+                path.start_pos,
+            )
         if low.key > high.key:  # type: ignore[operator]
-            raise _complaint(f"the range {low.text}..{high.text} is empty; put the lower bound first", path.start_pos)
+            raise _complaint(
+                f"the range {_shown(low.text)} to {_shown(high.text)} is empty; put the lower bound first", path.start_pos
+            )
         return Within(_path(path), operator == "!=", (Interval(low, high if low.key != high.key else low),))
 
     def matches(self, path: Token, operator: Token, pattern: Token) -> Node:
         # a backslash before a quote means the quote to RE2 too, so a quoted pattern is taken as it stands
         inside = str(pattern[1:-1] if pattern.type == "STRING" else pattern)
-        if len(inside) > MAX_PATTERN_LENGTH:
-            raise _complaint(f"the pattern has {len(inside)} characters; {MAX_PATTERN_LENGTH} are allowed", pattern.start_pos)
+        try:
+            pattern_search(inside)
+        except InvalidInput as error:
+            raise _complaint(error.message, pattern.start_pos) from None
         return Pattern(_path(path), operator == "!~=", inside)
 
     def number(self, token: Token) -> Value:
         number = float(token) + 0.0  # -0.0 is 0.0
         if number in (float("inf"), float("-inf")):
-            raise _complaint(f"the number {token[:40]} is too large; a double ends at 1.8e308", token.start_pos)
+            raise _complaint(f"the number {_shown(token)} is too large; a double ends at 1.8e308", token.start_pos)
         return Value("number", number, repr(number).removesuffix(".0"))
 
     def text(self, token: Token) -> Value:
@@ -159,9 +171,9 @@ class _Builder(Transformer[Any, Any]):
             text = json.loads(token, strict=False)
         except ValueError:
             raise _complaint(
-                f"{token[:40]} has an escape that JSON does not know; write \\\\ for a backslash", token.start_pos
+                f"{_shown(token)} has an escape that JSON does not know; write \\\\ for a backslash", token.start_pos
             ) from None
-        return text_literal(text)
+        return _text_literal(text)
 
     def moment(self, token: Token) -> Value:
         moment = temporal_value(token)
@@ -176,14 +188,14 @@ class _Builder(Transformer[Any, Any]):
         return Value("text", str(token), quoted(str(token)))
 
 
-def text_literal(text: str) -> Value:
+def _text_literal(text: str) -> Value:
     """A quoted text: a moment if it reads as one, since filters compare those as instants."""
     moment = temporal_value(text)
     kind: Kind = moment[0] if moment else "text"
     return Value(kind, moment[1] if moment else text, text if moment else quoted(text))
 
 
-def _path(token: Token) -> Any:
+def _path(token: Token) -> Path:
     try:
         return parse_path(str(token))
     except InvalidInput as error:

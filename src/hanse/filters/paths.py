@@ -42,6 +42,7 @@ ATTRIBUTE_TYPES: Final = frozenset(
         "ListRelationship",
     }
 )
+NAME_PATTERN: Final = r"[^\W\d][\w:\/#%@$&?+.\-]*"  # the names of the specification, and URIs
 _SCALARS = frozenset({str, int, float, bool})  # exact classes: what nearly every value is of
 _URI_START = re.compile(r"[A-Za-z][A-Za-z0-9+\-]*://")
 _BEFORE_URI = re.compile(r"\.(?=[A-Za-z][A-Za-z0-9+\-]*://)")
@@ -56,6 +57,15 @@ class Path(Struct, frozen=True):
     def text(self) -> str:
         """The canonical form, which reads back as the same path."""
         return ".".join(map(_written, self.names)) + (f"[{'.'.join(map(_written, self.inner))}]" if self.inner else "")
+
+
+def renamed_path(path: Path, rename: Callable[[str], str]) -> Path:
+    """The path with other names of the attribute and its sub-attributes; names in brackets stay."""
+    names = tuple(map(rename, path.names))
+    for name in names:
+        if not re.fullmatch(NAME_PATTERN, name) or parse_path(_written(name)).names != (name,):
+            raise InvalidInput(f"{name[:60]!r} cannot stand in a filter as the name of an attribute; map the term to another URI")
+    return Path(names, path.inner)
 
 
 @lru_cache(maxsize=4096)
@@ -168,7 +178,7 @@ def _sub_attribute(value: Any, name: str) -> Any:
         if _is_attribute(instance):
             sub = instance.get(name)
             # the instances of a sub-attribute join those of its siblings
-            found.extend(sub if isinstance(sub, list | tuple) else (sub,))
+            found.extend(sub if isinstance(sub, list | tuple) and sub else (sub,))
     return [sub for sub in found if sub is not None] or None
 
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from hanse.filters.paths import Path
+from hanse.filters.paths import Path, renamed_path
 from hanse.filters.values import Kind  # noqa: TC001  msgspec may resolve it
 from hanse.model import InvalidInput
 
@@ -121,7 +121,7 @@ def renamed(node: Node, rename: Rename) -> Node:
     """The same filter on other names of the attributes and sub-attributes; names in brackets stay."""
     if isinstance(node, Joined):
         return join(node.sign, [renamed(part, rename) for part in node.parts])
-    path = Path(tuple(map(rename, node.path.names)), node.path.inner)
+    path = renamed_path(node.path, rename)
     if isinstance(node, Exists):
         return Exists(path)
     if isinstance(node, Within):
