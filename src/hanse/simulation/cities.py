@@ -1,7 +1,8 @@
 """The large cities of the world, where brokers stand in the `cities` topology.
 
-The data are GeoNames' (CC BY 4.0): all cities with at least 1,000,000 people. The authors of DisGB used another data set (simplemaps'
-world cities, whose populations are those of the urban areas), so that a draw with their seed does not give their brokers.
+The data are GeoNames' (CC BY 4.0): all cities with at least 1,000,000 people. The authors of DisGB used another data set
+(simplemaps' world cities, whose populations are those of the urban areas), so that a draw with their seed does not give their
+brokers.
 """
 
 from __future__ import annotations

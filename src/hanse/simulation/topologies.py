@@ -115,7 +115,7 @@ def hybrid(sub_brokers: Sequence[int] = (2, 2, 0), *, clients: int = 0) -> Feder
 
 
 def hybrid_of(nodes: int, *, clients: int = 0) -> Federation:
-    """Seven nodes make figure 6; other numbers keep its proportions: three communities in seven nodes, the last one without subs."""
+    """Seven nodes make figure 6; other numbers keep its proportions: three communities in seven nodes, the last one bare."""
     _check_size("hybrid", nodes, least=1)
     count = -(-3 * nodes // 7)
     with_subs = max(1, count - 1)
@@ -165,7 +165,7 @@ def tree(nodes: int, *, branching: int = 2, clients: int = 0) -> Federation:
 
 
 def cities(nodes: int, *, seed: int = 0, clients: int = 0) -> Federation:
-    """As DisGB: brokers in a mesh at randomly chosen large cities, no two closer than a field; clients in proportion to population.
+    """As DisGB: brokers in a mesh at randomly chosen large cities, no two closer than a field; clients by population.
 
     Where that many cities so far apart cannot be found, they may stand closer; then the fields of areas must be smaller, too.
     """

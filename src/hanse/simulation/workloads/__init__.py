@@ -1,17 +1,15 @@
 """What clients do in a simulated federation, as lists of actions that any strategy can run.
 
-A workload is the same for the same name, federation, numbers, seed and options. Its notifications have ids of their own, its actions
-come in order of time, and a client attaches to its node before it does anything else.
+A workload is the same for the same name, federation, numbers, seed and options. Its notifications have ids of their own, its
+actions come in order of time, and a client attaches to its node before it does anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hanse.model import InvalidInput
-from hanse.routing.federation import Federation
 from hanse.simulation.actions import Action
 from hanse.simulation.workloads.base import Load, Workload
 from hanse.simulation.workloads.context import context
@@ -28,6 +26,11 @@ from hanse.simulation.workloads.mixed import mixed
 from hanse.simulation.workloads.mudebs import mudebs
 from hanse.simulation.workloads.positions import FIELD_DEG, Fields
 from hanse.simulation.workloads.smart_port import smart_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hanse.routing.federation import Federation
 
 __all__ = [
     "EXPERIMENT_CIRCLES",

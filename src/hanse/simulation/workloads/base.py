@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from hanse.model import InvalidInput
-from hanse.routing.federation import Federation
+from hanse.routing.federation import Federation  # noqa: TC001 (a struct's fields have their types at run time)
 from hanse.simulation.actions import Action, Attach, Deed
 from hanse.simulation.topologies import shares
 
-MAX_ACTIONS = 100_000_000
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 WARM_UP_MS = 5_000
 
 

@@ -1,7 +1,8 @@
-"""Context-based data distribution (DisGB): publishers that stay where they are know the area in which each event matters; subscribers
-walk about, say often where they are, ask once for everything of a topic, and renew that rarely.
+"""Context-based data distribution (DisGB): publishers that stay where they are know the area in which each event matters;
+subscribers walk about, say often where they are, ask once for everything of a topic, and renew that rarely.
 
-Two clients of three are publishers; of these, one in ten makes announcements, for larger areas, and the others measure temperature.
+Two clients of three are publishers; of these, one in ten makes announcements, for larger areas, and the others measure
+temperature.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def context(
     """Radii from and to; `renewal_probability`: that a subscriber renews a subscription when it has walked a stretch."""
     random = Random(load.seed)
     actions: list[Action] = []
-    areas = Areas(load.federation, field_deg=field_deg, circles=circles_for(load.federation))
+    areas = Areas(load.federation, field_deg=field_deg, circles=circles_for(load.federation, "context", field_deg))
     regions = {node: areas.region(node) for node in load.federation.ids}
     for i, (node, client) in enumerate(client_names(load.federation, load.clients)):
         diary = Diary(actions, node, client, 0)
@@ -47,9 +48,9 @@ def context(
                 diary.add(
                     0, Advertise(Advertisement(id=f"{client}/publishes", client=client, selectors=(Selector(topic=topic),)))
                 )
-            _tell(diary, load.duration_ms, here, topic, radius_km, random)
+            _tell(diary, load.duration_ms, here, topic=topic, radius_km=radius_km, random=random)
         else:
-            _walk(diary, load.duration_ms, here, regions[node], renewal_probability, random)
+            _walk(diary, load.duration_ms, here, inside=regions[node], renewal_probability=renewal_probability, random=random)
     return Workload(
         "context",
         load.federation,
@@ -58,7 +59,7 @@ def context(
     )
 
 
-def _tell(diary: Diary, end_ms: int, here: Location, topic: str, radius_km: tuple[float, float], random: Random) -> None:
+def _tell(diary: Diary, end_ms: int, here: Location, *, topic: str, radius_km: tuple[float, float], random: Random) -> None:
     client = diary.client
     now_ms = min(WARM_UP_MS, end_ms)
     diary.add(random.randrange(now_ms), Locate(here))
@@ -82,7 +83,7 @@ def _tell(diary: Diary, end_ms: int, here: Location, topic: str, radius_km: tupl
     diary.add(end_ms, Locate(here))
 
 
-def _walk(diary: Diary, end_ms: int, here: Location, inside: Region, renewal_probability: float, random: Random) -> None:
+def _walk(diary: Diary, end_ms: int, here: Location, *, inside: Region, renewal_probability: float, random: Random) -> None:
     client, heading_deg = diary.client, random.uniform(0.0, 360.0)
     wanted = {
         topic: Subscribe(Subscription(id=f"{client}/{topic}", client=client, selectors=(Selector(topic=topic),)))

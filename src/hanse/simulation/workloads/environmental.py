@@ -1,5 +1,5 @@
-"""Open environmental data (DisGB): sensors that stay where they are and publish to the whole world, and subscribers that each ask for
-what is measured around them, in circles of any size. A subscriber now and then moves elsewhere and asks anew.
+"""Open environmental data (DisGB): sensors that stay where they are and publish to the whole world, and subscribers that each
+ask for what is measured around them, in circles of any size. A subscriber now and then moves elsewhere and asks anew.
 
 Two clients of three are sensors.
 """
@@ -34,7 +34,7 @@ def environmental(
     """`radius_km`: from and to; `move_probability`: that a subscriber moves at one of its checks, which are some 4.5 s apart."""
     random = Random(load.seed)
     actions: list[Action] = []
-    areas = Areas(load.federation, field_deg=field_deg, circles=circles_for(load.federation))
+    areas = Areas(load.federation, field_deg=field_deg, circles=circles_for(load.federation, "environmental", field_deg))
     regions = {node: areas.region(node) for node in load.federation.ids}
     for i, (node, client) in enumerate(client_names(load.federation, load.clients)):
         diary = Diary(actions, node, client, 0)
@@ -42,7 +42,15 @@ def environmental(
         if i % 3 < 2:
             _sense(diary, load.duration_ms, here, random, advertise=advertise)
         else:
-            _watch(diary, load.duration_ms, here, regions[node], radius_km, move_probability, random)
+            _watch(
+                diary,
+                load.duration_ms,
+                here,
+                inside=regions[node],
+                radius_km=radius_km,
+                move_probability=move_probability,
+                random=random,
+            )
     return Workload(
         "environmental", load.federation, in_time_order(actions), "stationary sensors, no event geofences (open data of DisGB)"
     )
@@ -73,6 +81,7 @@ def _watch(
     diary: Diary,
     end_ms: int,
     here: Location,
+    *,
     inside: Region,
     radius_km: tuple[float, float],
     move_probability: float,

@@ -1,8 +1,8 @@
 """Local messaging between hikers (DisGB): clients on the move, who subscribe and publish around where they are.
 
-Two variants of the authors'. Their simulation has few and large geofences, 5 topics of 1,000 for each client, and rests that grow
-longer as time goes by. Their experiment has two topics, small geofences, and a subscription renewed after every 50 metres; the one to
-text messages stays where the client started.
+Two variants of the authors'. Their simulation has few and large geofences, 5 topics of 1,000 for each client, and rests that
+grow longer as time goes by. Their experiment has two topics, small geofences, and a subscription renewed after every 50 metres;
+the one to text messages stays where the client started.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def hiking(
     field_deg: float | None = FIELD_DEG,
     advertise: bool = False,
 ) -> Workload:
-    """`topics` and the radii are the simulation's; the experiment's are fixed. `advertise`: clients first say what they publish."""
+    """`topics` and the radii are the simulation's; the experiment's are fixed. `advertise`: they say first what they publish."""
     random = Random(load.seed)
     actions: list[Action] = []
     if preset == "experiment":
-        areas = Areas(load.federation, field_deg=field_deg, circles=circles_for(load.federation))
+        areas = Areas(load.federation, field_deg=field_deg, circles=circles_for(load.federation, "hiking", field_deg))
         regions = {node: areas.region(node) for node in load.federation.ids}
         for node, client in client_names(load.federation, load.clients):
             diary = Diary(actions, node, client, 0)
@@ -64,7 +64,8 @@ def hiking(
             mine = [f"t-{i}" for i in random.sample(range(topics), topics_per_client)]
             if advertise:
                 diary.add(0, _advertise(client, mine))
-            _hike_of_simulation(diary, load.duration_ms, areas.draw(node, random), regions[node], mine, radii, random)
+            here = areas.draw(node, random)
+            _hike_of_simulation(diary, load.duration_ms, here, inside=regions[node], topics=mine, radii=radii, random=random)
     else:
         raise InvalidInput(f"hiking has no preset {preset!r}; take simulation or experiment")
     return Workload(
@@ -73,7 +74,14 @@ def hiking(
 
 
 def _hike_of_simulation(
-    diary: Diary, end_ms: int, here: Location, inside: Region, topics: list[str], radii: tuple[float, float], random: Random
+    diary: Diary,
+    end_ms: int,
+    here: Location,
+    *,
+    inside: Region,
+    topics: list[str],
+    radii: tuple[float, float],
+    random: Random,
 ) -> None:
     event_radius_deg, subscription_radius_deg = radii
     client, heading_deg = diary.client, random.uniform(0.0, 360.0)
@@ -97,7 +105,8 @@ def _hike_of_simulation(
         # the authors draw up to the time that has passed and a minute, so that rests grow longer
         rest_ms = random.randrange(1, now_ms + SIMULATION_REST_MS)
         now_ms += rest_ms
-        here = step(here, random.uniform(*SIMULATION_SPEED_KMH) * rest_ms / 3_600_000, heading_deg, inside, random)
+        km = random.uniform(*SIMULATION_SPEED_KMH) * rest_ms / 3_600_000
+        here = step(here, km, heading_deg, inside, random, widening_deg=1.0)
         count += 1
 
 

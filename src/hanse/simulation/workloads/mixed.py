@@ -1,15 +1,15 @@
-"""Everything mixed, for property tests: types, topics, ids, filters, quality, geofences of all kinds, scopes, clients that move, change
-their node, leave and come back, subscriptions that are updated, taken back or expire.
+"""Everything mixed, for property tests: types, topics, ids, filters, quality, geofences of all kinds, scopes, clients that
+move, change their node, leave and come back, subscriptions that are updated, taken back or expire.
 
-One thing is done at a time, `gap_ms` apart, so that a federation can settle in between; expiry falls in the middle of a gap. What must
-be done in one go (coming to a node and saying where one is now) has the same time. Names are few, so that things meet.
+One thing is done at a time, `gap_ms` apart, so that a federation can settle in between; expiry falls in the middle of a gap.
+What must be done in one go (coming to a node and saying where one is now) has the same time. Names are few, so that things
+meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hanse.model import (
     WORLD,
@@ -23,10 +23,14 @@ from hanse.model import (
     Selector,
     Subscription,
 )
-from hanse.routing.federation import Federation
 from hanse.simulation.actions import Action, Advertise, Attach, Deed, Detach, Locate, Publish, Subscribe, Unadvertise, Unsubscribe
 from hanse.simulation.workloads.base import Load, Workload, client_names
 from hanse.simulation.workloads.positions import FIELD_DEG, Areas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hanse.routing.federation import Federation
 
 TYPES: Final = ("Room", "Vehicle", "Ship")
 TOPICS: Final = ("temperature", "traffic")
@@ -126,7 +130,7 @@ class _Maker:
             self.come(client, self.home_of[client])
             return
         if deed == "publish":
-            self._publish(client, node)
+            self._publish(client)
         elif deed == "subscribe":
             self._subscribe(client, node)
         elif deed == "locate":
@@ -150,7 +154,7 @@ class _Maker:
             self._add(client, Detach())
             self.node_of[client] = None
         else:
-            self._publish(client, node)
+            self._publish(client)
         self.now_ms += self.gap_ms
 
     def _add(self, client: str, do: Deed) -> None:
@@ -196,7 +200,7 @@ class _Maker:
         self.subscriptions[client].add(subscription.id)
         self._add(client, Subscribe(subscription))
 
-    def _publish(self, client: str, node: str) -> None:
+    def _publish(self, client: str) -> None:
         random = self.random
         own = self.advertisements[client]
         advertisement = own[random.choice(sorted(own))] if own and random.random() < 0.9 else None

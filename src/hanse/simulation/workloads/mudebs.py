@@ -1,18 +1,22 @@
-"""The client program of the muDEBS paper: one client a broker, producer and consumer, once through all combinations of known scopes.
+"""The client program of the muDEBS paper: one client a broker, producer and consumer, once through all combinations of known
+scopes.
 
 For each combination of the scopes that its broker knows, at most one in each dimension, the client advertises everything, then
-subscribes to everything in the same way, and then publishes one notification for each advertisement. All clients have advertised before
-the first one subscribes, and all have subscribed before the first one publishes.
+subscribes to everything in the same way, and then publishes one notification for each advertisement. All clients have
+advertised before the first one subscribes, and all have subscribed before the first one publishes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import TYPE_CHECKING
 
 from hanse.model import Advertisement, InvalidInput, Notification, Subscription
 from hanse.simulation.actions import Action, Advertise, Attach, Deed, Publish, Subscribe
 from hanse.simulation.workloads.base import Load, Workload, in_time_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 MAX_COMBINATIONS = 100_000
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import asin, atan2, cos, degrees, pi, radians, sin
-from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hanse.model import EARTH_RADIUS_KM, Circle, InvalidInput, Location
-from hanse.routing.federation import Federation
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from hanse.routing.federation import Federation
 
 FIELD_DEG = 6.0
 KM_PER_DEG = EARTH_RADIUS_KM * pi / 180.0
 POINTS_TRIED = 10_000
 STEPS_TRIED = 30
+ASIDE_DEG = 10.0
 
 Region: TypeAlias = Callable[[float, float], bool]  # latitude, longitude -> whether it is inside
 
@@ -90,18 +94,19 @@ def destination(lat: float, lon: float, km: float, bearing_deg: float) -> tuple[
     return degrees(asin(sin_to)), (lon + degrees(east) + 180.0) % 360.0 - 180.0
 
 
-def step(here: Location, km: float, heading_deg: float, inside: Region, random: Random) -> Location:
-    """A step roughly along the heading that stays inside: ever more to the side, then back, and else none at all."""
-    for widening in range(STEPS_TRIED + 2):
-        bearing = heading_deg + random.uniform(-11.0 - widening, 11.0 + widening)
-        lat, lon = destination(here.lat, here.lon, km, bearing if widening < STEPS_TRIED else bearing + 180.0)
+def step(here: Location, km: float, heading_deg: float, inside: Region, random: Random, *, widening_deg: float = 0.0) -> Location:
+    """A step roughly along the heading that stays inside. At an edge it goes ever `widening_deg` more aside, then back."""
+    for tried in range(2 * STEPS_TRIED):
+        aside_deg = ASIDE_DEG + tried * widening_deg
+        bearing = heading_deg + random.uniform(-aside_deg, aside_deg)
+        lat, lon = destination(here.lat, here.lon, km, bearing if tried < STEPS_TRIED else bearing + 180.0)
         if inside(lat, lon):
             return Location(lat, lon)
     return here
 
 
 class Areas:
-    """Where the clients of each node may be: in its fields, and in its circle if it has one. Without fields, the circle alone counts."""
+    """Where the clients of each node may be: in its fields, and in its circle if it has one; without fields, in its circle."""
 
     def __init__(
         self, federation: Federation, *, field_deg: float | None = FIELD_DEG, circles: Mapping[str, Circle] | None = None

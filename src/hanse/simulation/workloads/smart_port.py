@@ -1,5 +1,5 @@
-"""The smart port of ComDeX: communities with buildings and what is in them, vehicles and ships; devices that tell what they measure, and
-applications in every community that want to hear of some of it.
+"""The smart port of ComDeX: communities with buildings and what is in them, vehicles and ships; devices that tell what they
+measure, and applications in every community that want to hear of some of it.
 
 In full size one sub-broker has the 82 buildings, 212 floors, 1,199 rooms, 1,796 windows, 1,781 doors and 588 devices that the
 authors' generator gave for theirs; with what the others have, there are 1,700 devices. The number of clients is the number of
@@ -9,18 +9,21 @@ gateway of their node does, advertises what they are, and publishes what they te
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from random import Random
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
 from hanse.model import Advertisement, InvalidInput, Location, Notification, Selector, Subscription
-from hanse.routing.federation import Federation, Node
 from hanse.simulation.actions import Action, Advertise, Publish, Subscribe
 from hanse.simulation.topologies import shares
 from hanse.simulation.workloads.base import Diary, Load, Workload, in_time_order
 from hanse.simulation.workloads.positions import destination
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hanse.routing.federation import Federation, Node
 
 SUB_BROKER: Final = {
     "Building": 82,
@@ -76,7 +79,7 @@ def smart_port(
     interests_per_application: int = 3,
     publish_entities: bool = True,
 ) -> Workload:
-    """`advertise_by`: one advertisement for each type at a node, or one for each entity. `publish_entities`: whether every entity is
+    """`advertise_by`: one advertisement for each type at a node, or one for each entity. `publish_entities`: whether every one is
     published when it is made, or only what devices, vehicles and ships tell later on.
     """
     if advertise_by not in ("type", "id"):
@@ -94,7 +97,14 @@ def smart_port(
     for entity in entities:
         advertisement = advertisement_id(entity, advertise_by)
         if publish_entities:
-            _publish(gateways[entity.node], SETTLED_MS, entity, entity.attributes, entity.location, advertisement)
+            _publish(
+                gateways[entity.node],
+                SETTLED_MS,
+                entity,
+                attributes=entity.attributes,
+                location=entity.location,
+                advertisement=advertisement,
+            )
         if entity.type == "Device" or entity.type in SPEED_KMH:
             _tell(gateways[entity.node], load.duration_ms, entity, advertisement, random)
     return Workload(
@@ -185,11 +195,11 @@ def _tell(gateway: Diary, end_ms: int, entity: Entity, advertisement: str, rando
             attributes["occupancy"] = random.randrange(60)
         else:
             attributes["smoke"] = random.random() < 0.01
-        _publish(gateway, now_ms, entity, attributes, here, advertisement)
+        _publish(gateway, now_ms, entity, attributes=attributes, location=here, advertisement=advertisement)
 
 
 def _publish(
-    gateway: Diary, at_ms: int, entity: Entity, attributes: dict[str, Any], location: Location, advertisement: str
+    gateway: Diary, at_ms: int, entity: Entity, *, attributes: dict[str, Any], location: Location, advertisement: str
 ) -> None:
     notification = Notification(
         id=f"{entity.id}@{at_ms}",
