@@ -196,12 +196,12 @@ class Broker:
             location = notification.location
         found = self.index.match(notification, location)
         if found:
-            now = self.now_ms
+            published_ms = notification.published_at_ms
             scopes, visible = notification.scopes, self.scopes.visible
             found = [
                 s
                 for s in found
-                if (s.expires_at_ms is None or s.expires_at_ms > now)
+                if (s.expires_at_ms is None or s.expires_at_ms > published_ms)
                 and (not s.scopes or not scopes or visible(scopes, s.scopes, notification.attributes))
             ]
         return found
@@ -412,6 +412,8 @@ class Broker:
         if notification.scopes and (reason := self._unknown_scope(notification.scopes)):
             self.reject(notification.publisher, reason, notification.id)
             return
+        if not notification.published_at_ms:
+            notification = msgspec.structs.replace(notification, published_at_ms=self.now_ms)
         if notification.location is None and client.location is not None and not self._flood_locations:
             notification = msgspec.structs.replace(notification, location=client.location)
         if self.federation.is_open_to(export_types(notification), notification.entity) or self.strategy.obeys_export_rules:

@@ -138,7 +138,7 @@ class Handovers:
             for subscription in client.subscriptions.values():
                 if (
                     satisfies(subscription, notification, location, where)
-                    and (subscription.expires_at_ms is None or subscription.expires_at_ms > broker.now_ms)
+                    and (subscription.expires_at_ms is None or subscription.expires_at_ms > notification.published_at_ms)
                     and broker.scopes.visible(notification.scopes, subscription.scopes, notification.attributes)
                     and broker.federation.may_hear(home, broker.id, notification)
                 ):

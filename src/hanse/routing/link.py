@@ -1,0 +1,178 @@
+"""A reliable link over an unreliable one: a pure state machine, one at each end.
+
+Each end numbers what it sends and keeps it until the other end has acknowledged it; the other end hands messages up in order,
+once each, and acknowledges the last one in order. What is not acknowledged in time is sent again, with growing pauses.
+Three numbers per direction say it all: what was sent last, what was acknowledged, what was received in order.
+
+The host stores both ends' state with its broker's, in one transaction, before any frame leaves: an acknowledged message is then
+never lost, and a number never used twice. An end that did lose its state begins a new session; the other end notices, numbers
+its outbox afresh and asks for a resync, because what was acknowledged in the old session is gone.
+
+The outbox is bounded. What does not fit is given back to the host, which tells of lost notifications; lost state is repaired by
+comparing digests once the link works again (`resync`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+WINDOW = 256  # messages on their way at a time
+OUTBOX_MAX = 100_000
+RETRY_MIN_MS = 1_000
+RETRY_MAX_MS = 30_000
+
+
+class Frame(Struct, frozen=True, array_like=True):
+    """A message with its number, and always an acknowledgement; number 0 is an acknowledgement alone."""
+
+    session: int
+    number: int
+    acknowledges_session: int
+    acknowledges: int
+    message: Any = None
+
+
+class LinkState(Struct):
+    """What must outlive a crash."""
+
+    session: int
+    first: int = 1  # the number of the first message in the outbox
+    outbox: list[Any] = field(default_factory=list)
+    peer_session: int = 0
+    received: int = 0  # all up to this number were handed up
+    overflowed: bool = False
+
+
+class Output(Struct):
+    """What the host does next: store, then send the frames; hand the messages to the broker; mind what was lost."""
+
+    frames: list[Frame] = field(default_factory=list)
+    messages: list[Any] = field(default_factory=list)
+    lost: list[Any] = field(default_factory=list)
+    resync: bool = False
+
+
+class ReliableLink:
+    def __init__(self, session: int = 1, *, state: LinkState | None = None, outbox_max: int = OUTBOX_MAX, ablations: tuple[str, ...] = ()) -> None:
+        self.state = state if state is not None else LinkState(session)
+        self.outbox_max = outbox_max
+        self.lost_count = 0
+        self._sent = 0  # how many of the outbox are on their way
+        self._early: dict[int, Any] = {}
+        self._pause_ms = RETRY_MIN_MS
+        self._retry_at_ms: int | None = None
+        self._deduplicates = "link-dedup" not in ablations
+        self._orders = "link-order" not in ablations
+        self._retransmits = "retransmit" not in ablations
+
+    def dump(self) -> bytes:
+        return msgspec.msgpack.encode(self.state)
+
+    @property
+    def retry_at_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._retry_at_ms
+
+    def send(self, message: Any, now_ms: int) -> Output:
+        output = Output()
+        state = self.state
+        if len(state.outbox) >= self.outbox_max:
+            state.overflowed = True
+            self.lost_count += 1
+            output.lost.append(message)
+            return output
+        state.outbox.append(message)
+        self._fill_window(output, now_ms)
+        return output
+
+    def _fill_window(self, output: Output, now_ms: int) -> None:
+        state = self.state
+        until = min(len(state.outbox), WINDOW)
+        for i in range(self._sent, until):
+            output.frames.append(self._frame(state.first + i, state.outbox[i]))
+        if until > self._sent:
+            self._sent = until
+            if self._retry_at_ms is None:
+                self._retry_at_ms = now_ms + self._pause_ms
+
+    def _frame(self, number: int, message: Any = None) -> Frame:
+        state = self.state
+        return Frame(state.session, number, state.peer_session, state.received, message)
+
+    def receive(self, frame: Frame, now_ms: int) -> Output:
+        output = Output()
+        state = self.state
+        if frame.session != state.peer_session:
+            if frame.session < state.peer_session:
+                return output  # from a life that has ended
+            self._meet(frame.session, output)
+        if frame.acknowledges_session == state.session:
+            self._acknowledged(frame.acknowledges, output, now_ms)
+        if frame.number:
+            self._take(frame, output)
+            if not any(f.number for f in output.frames):  # frames with messages acknowledge too
+                output.frames.append(self._frame(0))
+            else:
+                output.frames = [self._frame(f.number, f.message) for f in output.frames]
+        return output
+
+    def _meet(self, session: int, output: Output) -> None:
+        """The other end has begun anew."""
+        state = self.state
+        if state.peer_session:
+            # it has lost all that it had acknowledged: number the outbox afresh, in a session of our own that it cannot mistake
+            state.session += 1
+            state.first = 1
+            self._sent = 0
+            self._retry_at_ms = None
+            output.resync = True
+        state.peer_session = session
+        state.received = 0
+        self._early.clear()
+
+    def _acknowledged(self, number: int, output: Output, now_ms: int) -> None:
+        state = self.state
+        done = number - state.first + 1
+        if 0 < done <= len(state.outbox):
+            del state.outbox[:done]
+            state.first += done
+            self._sent = max(0, self._sent - done)
+            self._pause_ms = RETRY_MIN_MS
+            self._retry_at_ms = now_ms + self._pause_ms if state.outbox else None
+            if state.overflowed and not state.outbox:
+                state.overflowed = False
+                output.resync = True
+        self._fill_window(output, now_ms)
+
+    def _take(self, frame: Frame, output: Output) -> None:
+        state = self.state
+        if frame.number <= state.received:
+            if not self._deduplicates:
+                output.messages.append(frame.message)
+            return
+        if not self._orders:
+            output.messages.append(frame.message)
+            state.received = max(state.received, frame.number)
+            return
+        if frame.number <= state.received + WINDOW:
+            self._early[frame.number] = frame.message
+        while state.received + 1 in self._early:
+            state.received += 1
+            output.messages.append(self._early.pop(state.received))
+
+    def tick(self, now_ms: int) -> Output:
+        """Send again what has waited too long; after a restart everything has."""
+        output = Output()
+        state = self.state
+        if not state.outbox or not self._retransmits:
+            self._retry_at_ms = None
+            return output
+        if self._retry_at_ms is None or now_ms >= self._retry_at_ms:
+            self._sent = 0
+            self._pause_ms = min(self._pause_ms * 2, RETRY_MAX_MS)
+            self._retry_at_ms = now_ms + self._pause_ms
+            self._fill_window(output, now_ms)
+        return output
