@@ -43,6 +43,7 @@ CAR: dict[str, Any] = {
     "nothing": {"type": "Property", "value": None},
     "broken": float("nan"),
     "empty": [],
+    "one": {"type": "Property", "value": 1},
     "groups": [{"value": 1, "tags": []}, {"value": 2}],
     "https://uri.etsi.org/ngsi-ld/default-context/speed": {"value": 7, "https://example.org/v1.2/precision": 3},
 }
@@ -78,6 +79,8 @@ GOLDEN = [
     ("parked!=true", True),
     ("parked==0", False),
     ("speed==true", False),
+    ("one==true", False),
+    ("one!=true", True),
     ('speed=="80"', False),
     ('speed!="80"', True),
     ('speed>"7"', False),
@@ -104,6 +107,7 @@ GOLDEN = [
     ("opens>=08:30:00Z;opens<09:00:00Z", True),
     ("opens==09:30:00+01:00", True),
     ("opens>2017-01-01", False),
+    ("opens<2017-01-01", False),
     ("opens!=2017-01-01", True),
     # patterns
     ("brandName~=^Mer", True),

@@ -59,8 +59,14 @@ Query: TypeAlias = Ask | Both
 
 query_scalars = st.sampled_from([*NUMBERS, *TEXTS, *INSTANTS, *TIMES, True, False])
 scalars = query_scalars | st.sampled_from([None, math.nan, math.inf, -math.inf, 10**400, -(10**400)])
-json_values = st.recursive(
+json_values = scalars | st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3), max_leaves=5
+)
+
+
+# mostly short, or random entities would have nothing there
+PATHS = st.sampled_from([(("a",), ()), (("a",), ()), (("b",), ()), (("a",), ("a",)), (("a", "a"), ())]) | st.tuples(
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(tuple), st.lists(st.sampled_from(NAMES), max_size=2).map(tuple)
 )
 
 
@@ -93,8 +99,7 @@ def key_of(value: Any) -> Any:
 
 @st.composite
 def asks(draw: st.DrawFn) -> Ask:
-    names = tuple(draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)))
-    inner = tuple(draw(st.lists(st.sampled_from(NAMES), max_size=2)))
+    names, inner = draw(PATHS)
     operator = draw(st.sampled_from(["", "==", "!=", "<", "<=", ">", ">=", "~=", "!~="]))
     quotes = draw(st.booleans())
     if operator in ("==", "!="):
@@ -109,7 +114,9 @@ def asks(draw: st.DrawFn) -> Ask:
 
 
 queries: st.SearchStrategy[Query] = st.recursive(
-    asks(), lambda parts: st.builds(Both, st.sampled_from(";|"), st.lists(parts, min_size=1, max_size=3).map(tuple)), max_leaves=6
+    asks() | asks(),
+    lambda parts: st.builds(Both, st.sampled_from(";|"), st.lists(parts, min_size=1, max_size=3).map(tuple)),
+    max_leaves=6,
 )
 
 # --- writing ------------------------------------------------------------------------------------------------------------------
@@ -213,7 +220,7 @@ def compared(wanted: Any, operator: str, value: Any) -> bool:
 
 
 @settings(max_examples=300, deadline=None)
-@given(queries, st.lists(entities, min_size=1, max_size=4))
+@given(queries, st.lists(entities, min_size=1, max_size=6))
 def test_a_filter_means_what_the_interpreter_says(query: Query, drawn: list[dict[str, list[Instance]]]) -> None:
     compiled = compile_q(written_query(query))
     canonical = compile_q(compiled.canonical)
