@@ -215,36 +215,38 @@ def _twice(names: Iterable[str]) -> str | None:
 _SECTIONS: dict[str, tuple[str, type[Struct]]] = {
     "viewpoints": ("viewpoint", Viewpoint),
     "dimensions": ("dimension", Dimension),
+    "scales": ("scale", Dimension),
     "scopes": ("scope", ScopeEntry),
     "parents": ("parent", Parent),
     "brokers": ("broker", BrokerEntry),
+    "links": ("link", Characterisation),
 }
 
 
 def _in_words(message: str, raw: Any) -> InvalidInput:
     """Msgspec's complaint with the names of things in place of `$.viewpoints[0].dimensions[1]`."""
-    what, _, path = message.partition(" - at `")
+    what, _, path = message.partition(" - at `$")
     places: list[str] = []
     kind: type[Struct] = Characterisation
-    for member, index in re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", path):
-        if member:
-            raw = raw.get(member) if isinstance(raw, dict) else None
-            section = member
-        elif index != "...":
-            raw = raw[int(index)] if isinstance(raw, list) and int(index) < len(raw) else None
-            word, kind = _SECTIONS.get(section, (section, kind))
+    for member, index in re.findall(r"\.(\w+)(?:\[(\d+)\])?", path):
+        raw = raw.get(member) if isinstance(raw, dict) else None
+        if index and isinstance(raw, list):
+            raw = raw[int(index)]
+            word, kind = _SECTIONS[member]
             name = raw.get("name") if isinstance(raw, dict) else None
-            if isinstance(name, str):
-                places.append(f"{word} {name!r}")
-            else:
-                places.append(f"{word} {int(index) + 1}")
-        if member and member not in _SECTIONS:
+            places.append(f"{word} {name!r}" if isinstance(name, str) else f"{word} {int(index) + 1}")
+        else:
             places.append(member)
-    if len(places) > 1 and any(place.startswith("dimension ") for place in places):
-        places = [place for place in places if not place.startswith("viewpoint ")]
-    remedy = (
-        f"; the members are {', '.join(kind.__struct_encode_fields__)}"
-        if "unknown field" in what or "missing" in what
-        else "; correct it"
-    )
-    return InvalidInput(what.replace("Object", "it").replace("`", "'") + remedy, place=", ".join(places))
+    if any(place.startswith("dimension ") for place in places):
+        places = places[1:]  # a dimension's name is the only one in the file: its viewpoint adds nothing
+    what = what.replace("`", "'")
+    for theirs, ours in (
+        ("Object contains unknown field", "it has an unknown member"),
+        ("Object missing required field", "it lacks the member"),
+    ):
+        if what.startswith(theirs):
+            return InvalidInput(
+                f"{what.replace(theirs, ours)}; the members are {', '.join(kind.__struct_encode_fields__)}",
+                place=", ".join(places),
+            )
+    return InvalidInput(f"{what[0].lower()}{what[1:]}; give what is expected", place=", ".join(places))

@@ -142,8 +142,10 @@ class Projection:
 
         If no broker knows the scope yet, its superscopes are extended to the broker first.
         """
-        if not self.way(broker, scope):
+        self._check(broker, scope)
+        if (broker, scope) in self.extensions:
             return self
+        # the wish is kept even if the broker knows the scope already: it may do so only for the sake of one that leaves
         knowledge = self._replay()
         _extend(self, knowledge, broker, scope)
         return _projection(self.graph, self.overlay, self.placements, (*self.extensions, (broker, scope)), knowledge)
@@ -214,7 +216,7 @@ def project(graph: ScopeGraph, overlay: Overlay, placements: Mapping[str, Sequen
 
 
 def place(graph: ScopeGraph, overlay: Overlay) -> dict[str, tuple[str, ...]]:
-    """A placement for want of a better one: each root at a central broker, each subscope at a free neighbour of its superscope."""
+    """A placement for want of a better one: roots at central brokers, each subscope at a free neighbour of its superscope."""
     from networkx import closeness_centrality
 
     closeness = closeness_centrality(_network(overlay))
