@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from hanse.matching.access import DEAD_ROW, Access, Place, Span
+from hanse.matching.access import Access, Place, Span
 from hanse.matching.entry import NO_TEST, Test
 from hanse.matching.event import PRESENT, Event, Readings, Vocabulary
+from hanse.matching.ladder import DEAD_ROW
 from hanse.matching.sphere import cap_of, inside_polygons
 from hanse.model import Polygon, World
 

@@ -82,8 +82,8 @@ def box_of(geofence: Circle | Polygon) -> Box:
     return lon - width, south, lon + width, north
 
 
-def grid_cells(box: Box) -> tuple[int, list[int]]:
-    """The level that a box is filed at, and its cells there."""
+def grid_cells(box: Box) -> list[int]:
+    """The cells that a box is filed under, all of one level."""
     west, south, east, north = box
     level = min(FINEST_LEVEL, max(0, frexp(360.0 / max(east - west, north - south))[1] - 1))
     scale = (1 << level) / 360.0
@@ -91,7 +91,7 @@ def grid_cells(box: Box) -> tuple[int, list[int]]:
     rows = range(floor((south + 90.0) * scale), floor((north + 90.0) * scale) + 1)
     if len(columns) > 1 << level:
         columns = range(1 << level)
-    return level, [_cell(level, column, row) for column in columns for row in rows]
+    return [_cell(level, column, row) for column in columns for row in rows]
 
 
 def cells_at(lat: float, lon: float, levels: Iterable[int]) -> list[int]:
