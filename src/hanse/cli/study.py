@@ -1,0 +1,37 @@
+"""`hanse study`: the papers' experiments again, with the papers' numbers beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Run a paper's experiments again: paper, ours and the difference, plots and one HTML page.", no_args_is_help=True)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder for the plots and the page.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of tables.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes, for a first look.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all that is random.")]
+
+
+@app.command()
+def mudebs(out: Out = Path("out/mudebs"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
+    """muDEBS scenarios 1, 2 and 3: subscribe and notification messages with scopes in one to three dimensions.
+
+    Example: hanse study mudebs --out out/mudebs
+    """
+    from hanse.studies.mudebs import study
+
+    study(out=out, quick=quick, seed=seed).finish(out, json=json)
+
+
+@app.command()
+def disgb(out: Out = Path("out/disgb"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
+    """DisGB: analysis table I, experiment figures 5-7, simulation figures 9-12 and table III.
+
+    Example: hanse study disgb --out out/disgb
+    """
+    from hanse.studies.disgb import study
+
+    study(out=out, quick=quick, seed=seed).finish(out, json=json)
