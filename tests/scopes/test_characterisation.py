@@ -95,6 +95,7 @@ BAD = [
     ("= 1", "it is not TOML: Invalid statement (at line 1, column 1); mend that line"),
     ("title = 'x'", "it lacks the member 'viewpoints'; the members are viewpoints, title, brokers, links"),
     ("viewpoints = []", "viewpoints: expected 'array' of length >= 1; give what is expected"),
+    ("[[viewpoints]]\nname = 'v'", "viewpoint 'v': it lacks the member 'dimensions'; the members are name, dimensions"),
     ("colour = 'red'\n" + GOOD, "it has an unknown member 'colour'; the members are viewpoints, title, brokers, links"),
     (
         with_scope("{ name = 'x', scale = 'city', color = 1 }"),
@@ -151,7 +152,10 @@ BAD = [
         GOOD.replace('name = "area"', 'name = "area"\nname = "b"'),
         "it is not TOML: Cannot overwrite a value (at line 6, column 11); mend that line",
     ),
-    (GOOD + "[[viewpoints]]\nname = 'v'", "viewpoint 'v': the name is given twice; rename one of them"),
+    (
+        GOOD + "[[viewpoints]]\nname = 'v'\ndimensions = [{ name = 'b', scales = ['x'] }]",
+        "viewpoint 'v': the name is given twice; rename one of them",
+    ),
     (
         GOOD + "[[viewpoints]]\nname = 'w'\n[[viewpoints.dimensions]]\nname = 'area'\nscales = ['x']",
         "dimension 'area': the name is given twice; rename one of them",

@@ -58,6 +58,28 @@ def test_pictures_are_drawn(tmp_path: Path, command: tuple[str, ...]) -> None:
         assert picture.read_bytes().startswith(start)
 
 
+def test_names_that_look_like_formulas_or_have_letters_without_a_glyph_are_drawn(tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(
+        """
+        brokers = [{ name = '$B^$', joins = { '$d^$' = ['$x^$'] } }]
+        [[viewpoints]]
+        name = 'v'
+        [[viewpoints.dimensions]]
+        name = '$d^$'
+        scales = ['$\\frac$', 'z']
+        scopes = [
+            { name = '$x^$', scale = '$\\frac$', title = '[bold]東京$' },
+            { name = 'y', scale = 'z', parents = [{ name = '$x^$', out = 'a=="$$"' }] },
+        ]
+        """,
+        encoding="utf-8",
+    )
+    for command in ("show", "project"):
+        result = run(command, str(file), "--picture", str(tmp_path / "odd.png"))
+        assert result.exit_code == 0, result.output
+
+
 def test_project_gives_brokers_and_calls() -> None:
     result = run("project", FILE, "--dimension", "membership", "--extend", "B6=uk")
     assert result.exit_code == 0
@@ -95,6 +117,7 @@ def test_project_places_scopes_onto_a_topology() -> None:
             ("project", FILE, "--topology", "web"),
             "'web' is no topology; write net16, net52, net100, or a kind and a number of nodes such as ring:8",
         ),
+        (("project", FILE, "--topology", "ring:5000"), "'ring:5000' has more than 1000 brokers; take fewer"),
         (("project", FILE, "--extend", "B6"), "--extend B6: write BROKER=SCOPE"),
         (
             ("project", FILE, "--extend", "B6=xx", "--picture", "p.svg"),
@@ -111,6 +134,18 @@ def test_bad_input_is_one_line_on_stderr(
     assert result.stderr == line + "\n"
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_than_a_picture_holds_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "wide.toml"
+    scopes = ", ".join(f"{{ name = 's{i}', scale = 'x' }}" for i in range(300))
+    file.write_text(f"[[viewpoints]]\nname = 'v'\ndimensions = [{{ name = 'd', scales = ['x'], scopes = [{scopes}] }}]")
+    result = run("show", str(file), "--picture", str(tmp_path / "p.svg"))
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "there is too much for one picture; choose one dimension, or do without the picture\n",
+    )
+    assert not (tmp_path / "p.svg").exists()
 
 
 def test_a_file_without_brokers_needs_a_topology(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rich.tree import Tree
 from hanse.model import InvalidInput
 from hanse.routing.federation import Federation, Node, both_ways
 from hanse.scopes import Characterisation, Dimension, Edge, Projection, ScopeGraph, load, place, project
+from hanse.scopes.characterisation import MAX_BROKERS
 
 app = typer.Typer(help="Scopes: who may see what, along several dimensions.", no_args_is_help=True)
 
@@ -143,6 +144,8 @@ def _topology(name: str) -> Federation:
     kind, _, nodes = ("transit-stub", "", name[3:]) if name.startswith("net") else name.partition(":")
     if not (nodes.isascii() and nodes.isdigit() and len(nodes) <= 9):
         raise InvalidInput(f"{name!r} is no topology; write net16, net52, net100, or a kind and a number of nodes such as ring:8")
+    if int(nodes) > MAX_BROKERS:
+        raise InvalidInput(f"{name!r} has more than {MAX_BROKERS} brokers; take fewer")
     return topology(kind, nodes=int(nodes))
 
 
@@ -186,9 +189,9 @@ def _tree(dimension: Dimension, graph: ScopeGraph) -> Tree:
         again = scope in shown  # a scope with several parents is spread out below the first of them only
         title = f"  {titles[scope]}" if titles[scope] else ""
         more = "  (see above)" if again and graph.children(scope) else ""
-        label = Text.assemble(
-            (scope, "bold cyan"), title, (f"  {scales[scope]}{more}", "dim"), (f"  {_marks(graph.edge(scope, super_))}", "yellow")
-        )
+        label = Text.assemble((scope, "bold cyan"), title, (f"  {scales[scope]}{more}", "dim"))
+        if marks := _marks(graph.edge(scope, super_)):
+            label.append(f"  {marks}", "yellow")
         branch = parent.add(label)
         if not again:
             shown.add(scope)

@@ -62,7 +62,7 @@ class Dimension(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Viewpoint(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
-    dimensions: Annotated[tuple[Dimension, ...], Meta(max_length=MAX_DIMENSIONS)] = ()
+    dimensions: Annotated[tuple[Dimension, ...], Meta(min_length=1, max_length=MAX_DIMENSIONS)]
 
 
 class BrokerEntry(Struct, frozen=True, forbid_unknown_fields=True):

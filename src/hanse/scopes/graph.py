@@ -16,6 +16,7 @@ MAX_SCOPES = 10_000
 MAX_SUPERSCOPES = 64
 MAX_NAME = 256
 MAX_VERDICTS_KEPT = 65_536
+MAX_CLIMBS_SIZE = 1_000_000  # scopes in all the kept sets of scopes above another
 _UNCROSSED: Final = (
     "⊤ is never crossed, so the border of a root takes no visibility filter; put it at the borders of its subscopes"
 )
@@ -48,6 +49,7 @@ class ScopeGraph:
         self._down: dict[str, dict[str, Edge]] = {}
         self._verdicts: dict[tuple[str, str], bool | Plan] = {}
         self._climbs: dict[tuple[str, str], frozenset[str]] = {}
+        self._climbs_size = 0
         self._levels: dict[str, int] = {}
 
     # -- change ---------------------------------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ class ScopeGraph:
             raise InvalidInput(f"the dimension already has {MAX_SCOPES} scopes", place=place)
         if len(known) >= MAX_SUPERSCOPES:
             raise InvalidInput(f"it already has {MAX_SUPERSCOPES} superscopes", place=place)
-        if super_ != TOP and sub in self.ancestors(super_):
+        if super_ != TOP and sub in self._up and sub in self.ancestors(super_):  # a new scope has nothing below it
             raise InvalidInput(f"{super_!r} is already below it, so that the edge would close a cycle", place=place)
         _check_filters(out, into, f"{place}, superscope {super_!r}")
         if sub in self._up and super_ == TOP:
@@ -113,6 +115,7 @@ class ScopeGraph:
         self.version += 1
         self._verdicts.clear()
         self._climbs.clear()
+        self._climbs_size = 0
         self._levels.clear()
 
     # -- look -----------------------------------------------------------------------------------------------------------
@@ -230,23 +233,32 @@ class ScopeGraph:
                     if parent not in seen and _usable(edge, kind):
                         seen.add(parent)
                         waiting.append(parent)
-            if len(self._climbs) >= MAX_VERDICTS_KEPT:
+            self._climbs_size += len(seen)
+            if self._climbs_size > MAX_CLIMBS_SIZE:
                 self._climbs.clear()
+                self._climbs_size = len(seen)
             found = self._climbs[scope, kind] = frozenset(seen)
         return found
 
     def _plan(self, source: str, target: str, up: frozenset[str], into: frozenset[str]) -> Plan:
         """The steps between scopes of `up`, climbing, and of `into`, descending, without those that lead nowhere."""
+        useful = set(up & into)  # where one may turn, and what is below on the way there
+        below = list(useful)
+        while below:
+            for child in self._down[below.pop()]:
+                if child in up and child not in useful:
+                    useful.add(child)
+                    below.append(child)
         steps: dict[Place, tuple[Step, ...]] = {}
         waiting: list[Place] = [(source, False)]
         while waiting:
             here = waiting.pop()
             if here not in steps and here[0] != target:
-                steps[here] = found = tuple(self._steps(here, up, into))
+                steps[here] = found = tuple(self._steps(here, useful, into))
                 waiting += [place for place, _, _ in found]
         return Plan(source, target, steps)
 
-    def _steps(self, here: Place, up: frozenset[str], into: frozenset[str]) -> Iterator[Step]:
+    def _steps(self, here: Place, useful: set[str], into: frozenset[str]) -> Iterator[Step]:
         scope, descending = here
         for child, edge in self._down[scope].items() if scope in into else ():
             if child in into:
@@ -254,7 +266,7 @@ class ScopeGraph:
         if descending:
             return
         for parent, edge in self._up[scope].items():
-            if parent in up and not self._climb(parent, "any").isdisjoint(into):
+            if parent in useful:
                 yield (parent, False), gate(edge.out), Border(scope, parent, "out", edge.out)
 
     # -- snapshot -------------------------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ Both give the bytes of a file, so that nothing is written before all of it is kn
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from hanse.model import InvalidInput
 from hanse.scopes.visibility import NEVER
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from hanse.scopes.projection import Overlay, Projection
 
 MAX_TEXT_SHOWN = 24
+MAX_PIXELS = 30_000
+DPI = 130
 INK: Final = "#22303c"
 PALE: Final = "#eef2f6"
 BOX: Final = "#dbe9f6"
@@ -85,7 +89,7 @@ def _draw_graph(panel: Axes, dimension: Dimension, graph: ScopeGraph, columns: M
     panel.set_xlim(-1.2, width - 0.5)
     panel.set_ylim(-sum(heights), 0)
     panel.axis("off")
-    panel.set_title(dimension.name, loc="left", fontsize=13, fontweight="bold", color=INK)
+    panel.set_title(_short(dimension.name, 60), loc="left", fontsize=13, fontweight="bold", color=INK)
     if any(edge.out or edge.into for edge in graph.edges()):
         panel.set_title(
             "visibility filters: ▲ on the way up, ▼ on the way down, red: lets nothing through",
@@ -98,7 +102,9 @@ def _draw_graph(panel: Axes, dimension: Dimension, graph: ScopeGraph, columns: M
     for i, (scale, height) in enumerate(zip(dimension.scales, heights, strict=True)):
         middle[scale] = top - height / 2
         panel.axhspan(top - height, top, color=PALE if i % 2 == 0 else "white", lw=0, zorder=0)
-        panel.text(-1.15, middle[scale], scale.replace(" ", "\n"), va="center", fontsize=9.5, color="#5a6b7a", style="italic")
+        panel.text(
+            -1.15, middle[scale], _short(scale).replace(" ", "\n"), va="center", fontsize=9.5, color="#5a6b7a", style="italic"
+        )
         top -= height
     places = {entry.name: (columns[entry.name], middle[entry.scale]) for entry in dimension.scopes}
     for edge in graph.edges():
@@ -169,7 +175,7 @@ def _draw_projection(panel: Axes, projection: Projection, places: Mapping[str, P
     crowded = len(overlay.ids) > 40
     panel.axis("off")
     panel.margins(0.12)
-    panel.set_title(f"{projection.graph.dimension}: who knows what", fontsize=13, fontweight="bold", color=INK)
+    panel.set_title(f"{_short(projection.graph.dimension, 60)}: who knows what", fontsize=13, fontweight="bold", color=INK)
     for here in overlay.ids:
         for other in overlay.neighbours[here]:
             if here < other:
@@ -188,11 +194,11 @@ def _draw_projection(panel: Axes, projection: Projection, places: Mapping[str, P
             mew=2.4 if broker in guards else 1.2,
             zorder=3,
         )
-        panel.annotate(broker, (x, y), ha="center", va="center", fontsize=6 if crowded else 8, color=INK, zorder=4)
+        panel.annotate(_short(broker, 12), (x, y), ha="center", va="center", fontsize=6 if crowded else 8, color=INK, zorder=4)
         for i, scope in enumerate(knows):
             step = 9 if crowded else 10.5
             panel.annotate(
-                scope,
+                _short(scope),
                 (x, y),
                 xytext=(10 if crowded else 13, (len(knows) - 1) * step / 2 - i * step),
                 textcoords="offset points",
@@ -229,16 +235,23 @@ def _spread(overlay: Overlay) -> dict[str, Point]:
     for _ in range(300):
         distance = np.maximum(np.linalg.norm(points[:, None] - points[None], axis=2), 1e-9)
         pull = weight * wanted / distance
-        points = laplacian @ (np.diag(pull.sum(1)) - pull) @ points
+        points = laplacian @ (pull.sum(1)[:, None] * points - pull @ points)
     return {broker: (float(points[i, 0]), float(points[i, 1])) for broker, i in index.items()}
 
 
 def _short(text: str, most: int = MAX_TEXT_SHOWN) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """A text that fits, with nothing in it that would be taken for a formula."""
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text.replace("$", r"\$")
 
 
 def _saved(figure: Figure, file_type: str) -> bytes:
+    if max(figure.get_size_inches()) * DPI > MAX_PIXELS:
+        raise InvalidInput("there is too much for one picture; choose one dimension, or do without the picture")
     out = BytesIO()
-    # without a date the same input gives the same file
-    figure.savefig(out, format=file_type, dpi=130, metadata={"Date": None} if file_type == "svg" else None)
+    with warnings.catch_warnings():
+        # a letter that the font lacks is drawn as a box: a flaw of the picture, and no news for who asked for it
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        # without a date the same input gives the same file
+        figure.savefig(out, format=file_type, dpi=DPI, metadata={"Date": None} if file_type == "svg" else None)
     return out.getvalue()

@@ -95,8 +95,9 @@ class Projection:
 
     @cached_property
     def violations(self) -> tuple[str, ...]:
-        """Where the calls break the rules, for the scopes that are placed."""
-        return check_rules(self.graph, self.overlay, self.calls, without=self.unplaced)
+        """Where the calls at deployment break the rules. They do not bind what is joined later, on demand."""
+        deployed = project(self.graph, self.overlay, self.placements) if self.extensions else self
+        return check_rules(self.graph, self.overlay, deployed.calls, without=deployed.unplaced)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
