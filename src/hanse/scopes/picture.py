@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hanse.scopes.graph import Edge, ScopeGraph
     from hanse.scopes.projection import Overlay, Projection
 
-MAX_TEXT_SHOWN = 24
+MAX_TEXT_SHOWN = 23
 MAX_PIXELS = 30_000
 DPI = 130
 INK: Final = "#22303c"
@@ -44,7 +44,7 @@ def draw_graphs(dimensions: Sequence[tuple[Dimension, ScopeGraph]], file_type: s
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     places = [_columns(graph) for _, graph in dimensions]
-    width = max([2, *(int(x) + 1 for columns in places for x in columns.values())])
+    width = max([3, *(int(x) + 1 for columns in places for x in columns.values())])
     heights = [sum(_row_heights(dimension)) for dimension, _ in dimensions]
     size = ((width + 0.7) * COLUMN_INCHES, sum(height * ROW_INCHES + TITLE_INCHES for height in heights))
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=0.12))

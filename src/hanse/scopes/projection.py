@@ -65,10 +65,9 @@ class Knowledge:
         area.add(broker)
         area |= self.brokers.get(super_, set()) & set(self.overlay.neighbours[broker])
 
-    def nearest(self, candidates: Iterable[str], scopes: Iterable[str]) -> str:
-        """The candidate with the shortest way to where one of the scopes is known; the first of those that are equal."""
-        areas = set().union(*(self.brokers.get(scope, set()) for scope in scopes))
-        distances = _distances(self.overlay, areas)
+    def nearest(self, candidates: Iterable[str], scope: str) -> str:
+        """The candidate with the shortest way to the area of a scope; the first of those that are equal."""
+        distances = _distances(self.overlay, self.brokers.get(scope, ()))
         return min(candidates, key=lambda broker: distances.get(broker, len(self.overlay.ids)))
 
 
@@ -210,9 +209,9 @@ def project(graph: ScopeGraph, overlay: Overlay, placements: Mapping[str, Sequen
             continue
         supers = graph.parents(scope) or (TOP,)
         for super_ in supers:
-            knowledge.join(knowledge.nearest(brokers, (super_,)), scope, super_)
+            knowledge.join(knowledge.nearest(brokers, super_), scope, super_)
         while waiting := [broker for broker in brokers if broker not in knowledge.brokers[scope]]:
-            knowledge.join(knowledge.nearest(waiting, (scope,)), scope, supers[0])
+            knowledge.join(knowledge.nearest(waiting, scope), scope, supers[0])
     return _projection(graph, overlay, {scope: tuple(brokers) for scope, brokers in placements.items()}, (), knowledge)
 
 
