@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from hanse.matching.ladder import Ladder, Rungs, Side
-from hanse.matching.sphere import FINEST_LEVEL, box_of, cells_at, grid_cells
+from hanse.matching.sphere import box_of, cells_at, grid_cells, level_of
 from hanse.model import Circle, Polygon
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from hanse.model import Geofence
 
 _SCAN_MIN = 256  # a longer bucket is searched by numpy
-_LEVEL_SHIFT = 2 * FINEST_LEVEL + 1
 _CELLS_MAX = 64  # an event whose values on a lane span more cells looks at all of the lane
 _TRIAL_ROWS = 1024  # a kind of bucket is judged as if it held this many other rows
 _LADDER_CHANCE = 0.4
@@ -209,7 +208,7 @@ def _interval_cell(value: float, level: int) -> int | None:
 
 def _kind(place: Place) -> Kind:
     if isinstance(place, int):
-        return None, place >> _LEVEL_SHIFT
+        return None, level_of(place)
     if isinstance(place, tuple):
         return (place[0], place[1]) if len(place) == 3 else (place[0], None)  # type: ignore[return-value]
     return _CARRIED if isinstance(place, str) else _ALWAYS

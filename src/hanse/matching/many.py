@@ -9,7 +9,7 @@ fewer of them, and every step is exact, so that what is left is the answer:
 3. the subscriber lies in the event's geofence: the same with the roles exchanged;
 4. tests, each distinct one once.
 
-Columns are as wide as the row with most atoms, up to `ATOMS_MAX`; a filter with more is tested by Python as a whole.
+There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filter with more is tested by Python as a whole.
 """
 
 from __future__ import annotations
@@ -40,7 +40,19 @@ Number = TypeVar("Number", np.int32, np.float64)
 ATOMS_MAX = 4
 _ROWS_MIN = 64
 _DEAD_CAP = (0.0, 0.0, 0.0, -1.0, -1.0)
+NO_SPAN = Span(0, -inf, inf)
 _BULK_MIN = 4  # fewer polygons are asked one by one
+
+
+class Atoms:
+    """A column of atoms; a row that has none has one that always holds."""
+
+    __slots__ = ("highs", "lanes", "lows")
+
+    def __init__(self, size: int) -> None:
+        self.lanes: NDArray[np.int32] = np.full(size, NO_SPAN.lane, np.int32)
+        self.lows: NDArray[np.float64] = np.full(size, NO_SPAN.low)
+        self.highs: NDArray[np.float64] = np.full(size, NO_SPAN.high)
 
 
 class Many:
@@ -52,10 +64,7 @@ class Many:
         self._subscriptions: list[Subscription | None] = [None]  # the dead row
         self._places: list[tuple[Place, ...]] = [()]
         self._free: list[int] = []
-        self._width = 0
-        self._lanes: NDArray[np.int32] = np.zeros((_ROWS_MIN, 0), np.int32)
-        self._lows: NDArray[np.float64] = np.zeros((_ROWS_MIN, 0))
-        self._highs: NDArray[np.float64] = np.zeros((_ROWS_MIN, 0))
+        self._atoms: list[Atoms] = []  # the first atom of each row, then the second ...
         self._caps: NDArray[np.float64] = np.zeros((_ROWS_MIN, 5))
         self._clients_tests: NDArray[np.int32] = np.zeros((_ROWS_MIN, 2), np.int32)
         self._caps[DEAD_ROW] = _DEAD_CAP
@@ -72,12 +81,10 @@ class Many:
             self.remove(subscription.id)
         row = self._new_row(subscription)
         spans, test = self._compile(entry)
-        if len(spans) > self._width:
-            self._resize(len(self._lanes), len(spans))
-        for column, span in enumerate(spans):
-            self._lanes[row, column], self._lows[row, column], self._highs[row, column] = span
-        for column in range(len(spans), self._width):
-            self._lanes[row, column], self._lows[row, column], self._highs[row, column] = 0, -inf, inf
+        while len(self._atoms) < len(spans):
+            self._atoms.append(Atoms(len(self._caps)))
+        for i, atoms in enumerate(self._atoms):
+            atoms.lanes[row], atoms.lows[row], atoms.highs[row] = spans[i] if i < len(spans) else NO_SPAN
         self._caps[row] = cap_of(subscription.geofence)
         self._clients_tests[row, 0] = self._clients.acquire(subscription.client)
         self._clients_tests[row, 1] = self._vocabulary.tests.acquire(test)
@@ -91,18 +98,16 @@ class Many:
             row = len(self._subscriptions)
             self._subscriptions.append(subscription)
             self._places.append(())
-            if row >= len(self._lanes):
-                self._resize(len(self._lanes) + len(self._lanes) // 2, self._width)
+            if row >= len(self._caps):
+                self._grow(row + row // 2)
         self._row_of[subscription.id] = row
         return row
 
-    def _resize(self, size: int, width: int) -> None:
-        self._lanes = _resized(self._lanes, size, width, 0)
-        self._lows = _resized(self._lows, size, width, -inf)
-        self._highs = _resized(self._highs, size, width, inf)
-        self._caps = _resized(self._caps, size, 5, 0)
-        self._clients_tests = _resized(self._clients_tests, size, 2, 0)
-        self._width = width
+    def _grow(self, size: int) -> None:
+        for atoms in self._atoms:
+            atoms.lanes, atoms.lows, atoms.highs = _grown(atoms.lanes, size), _grown(atoms.lows, size), _grown(atoms.highs, size)
+        self._caps = _grown(self._caps, size)
+        self._clients_tests = _grown(self._clients_tests, size)
 
     def _compile(self, entry: Entry) -> tuple[list[Span], Test]:
         """The atoms that fit into the columns, and a test of all the rest."""
@@ -116,6 +121,7 @@ class Many:
                 left.append((compiled.residual_key, compiled.residual))
             else:
                 left.append((f"; {compiled.canonical}", compiled.matches))
+        spans.sort(key=_is_range)  # equalities first: they leave fewest
         (q_key, q), (quality_key, quality) = left
         attributes = entry.subscription.attributes
         if not (entry.selectors or attributes or q or quality):
@@ -134,12 +140,13 @@ class Many:
     def remove(self, subscription_id: str) -> None:
         row = self._row_of.pop(subscription_id)
         self._access.remove(row, self._places[row])
-        for lane, low in zip(self._lanes[row].tolist(), self._lows[row].tolist(), strict=True):
-            if lane:
-                kind = self._vocabulary.lanes.things[lane]
-                if kind is not None and kind.kind == "text":
-                    self._vocabulary.texts.release(int(low))
-                self._vocabulary.release_lane(lane)
+        for atoms in self._atoms:
+            code = int(atoms.lanes[row])
+            if code:
+                lane = self._vocabulary.lanes.things[code]
+                if lane is not None and lane.kind == "text":
+                    self._vocabulary.texts.release(int(atoms.lows[row]))
+                self._vocabulary.release_lane(code)
         client, test = self._clients_tests[row].tolist()
         self._clients.release(client)
         self._vocabulary.tests.release(test)
@@ -151,8 +158,7 @@ class Many:
     def match(self, event: Event) -> list[Subscription]:
         readings = event.readings(self._vocabulary)
         rows = self._access.candidates(event, readings)
-        if len(rows) and self._width:
-            rows = self._satisfying_atoms(rows, readings)
+        rows = self._satisfying_atoms(rows, readings)
         if len(rows):
             rows = self._around_publisher(rows, event)
         if len(rows) and not isinstance(event.notification.geofence, World):
@@ -160,22 +166,26 @@ class Many:
         return self._passing_tests(rows, event) if len(rows) else []
 
     def _satisfying_atoms(self, rows: Rows, readings: Readings) -> Rows:
-        lanes = self._lanes.take(rows, axis=0)
-        held = readings.greatest.take(lanes) >= self._lows.take(rows, axis=0)
-        held &= readings.least.take(lanes) <= self._highs.take(rows, axis=0)
-        kept = held[:, 0] if self._width == 1 else held.all(axis=1)
-        rows = rows[kept]
-        if readings.several and len(rows):
-            unsure = np.any(np.isin(self._lanes.take(rows, axis=0), readings.several), axis=1)
-            sure = np.logical_not(unsure)
-            sure[unsure] = [self._holds(row, readings) for row in rows[unsure].tolist()]
-            rows = rows[sure]
+        for atoms in self._atoms:
+            if not len(rows):
+                return rows
+            lanes = atoms.lanes.take(rows)
+            kept = readings.greatest.take(lanes) >= atoms.lows.take(rows)
+            kept &= readings.least.take(lanes) <= atoms.highs.take(rows)
+            if readings.several:
+                kept[kept] = self._each_held(rows[kept], atoms, readings)
+            rows = rows.compress(kept)
         return rows
 
-    def _holds(self, row: int, readings: Readings) -> bool:
-        """Whether each atom has a value of its own, for an event that has several on a lane."""
-        atoms = zip(self._lanes[row].tolist(), self._lows[row].tolist(), self._highs[row].tolist(), strict=True)
-        return all(not lane or any(low <= value <= high for value in readings.values[lane]) for lane, low, high in atoms)
+    def _each_held(self, rows: Rows, atoms: Atoms, readings: Readings) -> NDArray[np.bool_]:
+        """Whether an atom holds for one value on the lane, and not only for the range that several span."""
+        lanes, lows, highs = atoms.lanes.take(rows), atoms.lows.take(rows), atoms.highs.take(rows)
+        held = np.ones(len(rows), np.bool_)
+        for lane in readings.several:
+            on_lane = lanes == lane
+            values = np.array(readings.values[lane])[:, None]
+            held[on_lane] = ((lows[on_lane] <= values) & (values <= highs[on_lane])).any(axis=0)
+        return held
 
     def _around_publisher(self, rows: Rows, event: Event) -> Rows:
         caps = self._caps.take(rows, axis=0)
@@ -218,9 +228,13 @@ class Many:
         return subscription
 
 
-def _resized(column: NDArray[Number], size: int, width: int, fill: float) -> NDArray[Number]:
-    new = np.full((size, width), fill, column.dtype)
-    new[: len(column), : column.shape[1]] = column
+def _is_range(span: Span) -> bool:
+    return span.low != span.high
+
+
+def _grown(column: NDArray[Number], size: int) -> NDArray[Number]:
+    new = np.zeros((size, *column.shape[1:]), column.dtype)
+    new[: len(column)] = column
     return new
 
 

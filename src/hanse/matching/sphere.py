@@ -4,9 +4,10 @@ A **cap** is the ball around a point of the unit sphere that a geofence lies in,
 centre. Up to `sure` a point is inside, beyond `may` it is outside; the shell between them is as thin as rounding for a circle,
 and everything for a polygon, and there the geofence itself is asked. So the vectorised test and `Circle.contains` always agree.
 
-The **grid** is a hierarchy of squares in latitude and longitude. A geofence is filed at the finest level whose squares are
-not smaller than its bounding box: at most four cells, often fewer. A point looks at one cell of each level in use. Columns wrap
-around the date line; a box that holds a pole spans all longitudes and so lands at a coarse level.
+The **grid** is a hierarchy of rectangles in latitude and longitude. A level says how often each of the two has been halved. A
+geofence is filed at the finest level whose cells are neither lower nor narrower than its bounding box: at most four cells, often
+fewer. A point looks at one cell of each level in use. Columns wrap around the date line; a box that holds a pole spans all
+longitudes, and so is filed in a ring.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Cap: TypeAlias = tuple[float, float, float, float, float]  # x, y, z, sure, may
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north; east may exceed 180, west fall below -180
 
 EVERYWHERE: Cap = (0.0, 0.0, 0.0, inf, inf)
-FINEST_LEVEL = 24
+FINEST = 24  # halvings: cells of two metres
 _SLACK_DEG = 1e-9  # a tenth of a millimetre: more than the rounding of a bounding box
 _SLACK_CHORD = 1e-13  # more than the rounding of a chord
 
@@ -85,23 +86,37 @@ def box_of(geofence: Circle | Polygon) -> Box:
 def grid_cells(box: Box) -> list[int]:
     """The cells that a box is filed under, all of one level."""
     west, south, east, north = box
-    level = min(FINEST_LEVEL, max(0, frexp(360.0 / max(east - west, north - south))[1] - 1))
-    scale = (1 << level) / 360.0
-    columns = range(floor((west + 180.0) * scale), floor((east + 180.0) * scale) + 1)
-    rows = range(floor((south + 90.0) * scale), floor((north + 90.0) * scale) + 1)
-    if len(columns) > 1 << level:
-        columns = range(1 << level)
-    return [_cell(level, column, row) for column in columns for row in rows]
+    across, down = _halvings(east - west), _halvings(north - south)
+    x, y = (1 << across) / 360.0, (1 << down) / 360.0
+    columns = range(floor((west + 180.0) * x), floor((east + 180.0) * x) + 1)
+    rows = range(floor((south + 90.0) * y), floor((north + 90.0) * y) + 1)
+    if len(columns) > 1 << across:
+        columns = range(1 << across)
+    level = across << 5 | down
+    return [_cell(level, column & (1 << across) - 1, row) for column in columns for row in rows]
+
+
+def _halvings(size_deg: float) -> int:
+    """How often 360 degrees can be halved and still be as large as this."""
+    return min(FINEST, max(0, frexp(360.0 / size_deg)[1] - 1))
 
 
 def cells_at(lat: float, lon: float, levels: Iterable[int]) -> list[int]:
     """The cell that a point lies in, at each of these levels."""
     x, y = (lon + 180.0) / 360.0, (lat + 90.0) / 360.0
-    return [_cell(level, floor(x * (1 << level)), floor(y * (1 << level))) for level in levels]
+    cells = []
+    for level in levels:
+        across, down = 1 << (level >> 5), 1 << (level & 31)
+        cells.append(_cell(level, floor(x * across) & across - 1, floor(y * down)))
+    return cells
 
 
 def _cell(level: int, column: int, row: int) -> int:
-    return (level << FINEST_LEVEL | column & (1 << level) - 1) << FINEST_LEVEL + 1 | row
+    return (level << FINEST | column) << FINEST | row
+
+
+def level_of(cell: int) -> int:
+    return cell >> 2 * FINEST
 
 
 def inside_polygons(polygons: Sequence[Polygon], places: Sequence[Location]) -> NDArray[np.bool_]:
