@@ -24,8 +24,6 @@ EXPERIMENT_CIRCLES: Final = {
     "Frankfurt": Circle(50.106732, 8.663124, 2.1),
     "Paris": Circle(48.877366, 2.359708, 2.1),
 }
-
-
 BORDER_DEG: Final = {"Frankfurt": 1.708, "Paris": 2.394}  # how far the border of the fields, 6 degrees east, is from each
 GAP_DEG: Final = {"environmental": 0.27, "hiking": 0.12, "context": 0.17}
 

@@ -116,7 +116,7 @@ class _Maker:
         self.subscriptions[client] = set()
         self.advertisements[client] = {}
         self._add(client, Attach())
-        if self.random.random() < 0.8:  # the others never say where they are
+        if self.random.random() < 0.8:  # the others say later where they are, or never
             self._locate(client)
         advertisement = Advertisement(id=f"{client}/all", client=client, scopes=self._scopes(node))
         self.advertisements[client][advertisement.id] = advertisement

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hanse.routing.federation import Federation
 
 FIELD_DEG = 6.0
+FIELD_DEG_MIN = 0.25
 KM_PER_DEG = EARTH_RADIUS_KM * pi / 180.0
 POINTS_TRIED = 10_000
 STEPS_TRIED = 30
@@ -31,11 +32,10 @@ class Fields:
     """The fields of the nodes of a federation. Of nodes equally near to a centre, the first one owns the field."""
 
     def __init__(self, federation: Federation, field_deg: float = FIELD_DEG) -> None:
-        rows, columns = 180.0 / field_deg if field_deg > 0 else 0.5, 360.0 / field_deg if field_deg > 0 else 0.5
-        if rows != int(rows) or columns != int(columns):
-            raise InvalidInput(f"fields of {field_deg} degrees do not divide the globe; take 6, or another divisor of 180")
+        if field_deg < FIELD_DEG_MIN or 180.0 % field_deg:
+            raise InvalidInput(f"fields of {field_deg:g} degrees do not divide the globe; take 6, or another divisor of 180")
         self.field_deg = field_deg
-        self.rows, self.columns = int(rows), int(columns)
+        self.rows, self.columns = round(180.0 / field_deg), round(360.0 / field_deg)
         self.ids = federation.ids
         lat = np.radians(-90.0 + field_deg * (np.arange(self.rows) + 0.5))[:, None]
         lon = np.radians(-180.0 + field_deg * (np.arange(self.columns) + 0.5))[None, :]
@@ -55,16 +55,16 @@ class Fields:
 
     def owner(self, lat: float, lon: float) -> str:
         row = min(int((lat + 90.0) / self.field_deg), self.rows - 1)
-        column = min(int((lon + 180.0) / self.field_deg), self.columns - 1)
+        column = int((lon + 180.0) / self.field_deg) % self.columns
         return self.ids[self._owner[row][column]]
 
     def region(self, node: str) -> Region:
         """The test whether a position is in the area of the node."""
-        index, field_deg, last_row, last_column = self.ids.index(node), self.field_deg, self.rows - 1, self.columns - 1
-        owners = self._owner
+        index, owners = self.ids.index(node), self._owner
+        field_deg, last_row, columns = self.field_deg, self.rows - 1, self.columns
 
         def inside(lat: float, lon: float) -> bool:
-            return owners[min(int((lat + 90.0) / field_deg), last_row)][min(int((lon + 180.0) / field_deg), last_column)] == index
+            return owners[min(int((lat + 90.0) / field_deg), last_row)][int((lon + 180.0) / field_deg) % columns] == index
 
         return inside
 
@@ -117,20 +117,17 @@ class Areas:
             raise InvalidInput(f"node {missing} has neither fields nor a circle for its clients; give field_deg or circles")
 
     def region(self, node: str) -> Region:
-        circle = self.circles.get(node)
         if self.fields is None:
             return self.circles[node].contains
-        inside = self.fields.region(node)
+        inside, circle = self.fields.region(node), self.circles.get(node)
         if circle is None:
             return inside
         return lambda lat, lon: inside(lat, lon) and circle.contains(lat, lon)
 
     def draw(self, node: str, random: Random) -> Location:
-        circle = self.circles.get(node)
-        if circle is None and self.fields is not None:
+        if self.fields is not None and node not in self.circles:
             return self.fields.draw(node, random)
-        circle = self.circles[node]
-        inside = self.region(node)
+        circle, inside = self.circles[node], self.region(node)
         top = (1.0 - cos(radians(circle.radius_deg))) / 2.0
         for _ in range(POINTS_TRIED):  # uniform by area in the circle
             km = 2.0 * asin((top * random.random()) ** 0.5) * EARTH_RADIUS_KM
