@@ -10,15 +10,15 @@ from __future__ import annotations
 from math import radians, sin
 from typing import TYPE_CHECKING
 
+from hanse.matching.entry import Entry
 from hanse.model import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hanse.matching.clients import Clients
-    from hanse.matching.entry import Entry
     from hanse.matching.event import Event
-    from hanse.model import Subscription
+    from hanse.model import Selector, Subscription
 
 
 class Few:
@@ -34,8 +34,8 @@ class Few:
     def entries(self) -> Iterable[Entry]:
         return self._entries.values()
 
-    def add(self, entry: Entry) -> None:
-        self._entries[entry.subscription.id] = entry
+    def add(self, subscription: Subscription, selectors: tuple[Selector, ...]) -> None:
+        self._entries[subscription.id] = Entry(subscription, selectors)
 
     def remove(self, subscription_id: str) -> None:
         del self._entries[subscription_id]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hanse.matching.clients import Clients
-from hanse.matching.entry import ANY, Entry, Key, keys_of
+from hanse.matching.entry import ANY, Key, check, keys_of
 from hanse.matching.event import Event, Vocabulary
 from hanse.matching.few import Few
 from hanse.matching.many import Many
@@ -49,17 +49,17 @@ class MatchIndex:
 
     def add(self, subscription: Subscription) -> None:
         """File it, in place of one with the same id. A wrong filter or pattern raises InvalidInput and changes nothing."""
-        entries = [(key, Entry(subscription, rest)) for key, rest in keys_of(subscription).items()]
+        check(subscription)
         old = self._subscriptions.get(subscription.id)
         if old is not None and old.selectors != subscription.selectors:
             self.remove(old.id)
         self._subscriptions[subscription.id] = subscription
-        for (member, value), entry in entries:
+        for (member, value), rest in keys_of(subscription).items():
             partitions = self._members[member]
             partition = partitions.get(value)
             if partition is None:
                 partition = partitions[value] = Few(self._clients)
-            partition.add(entry)
+            partition.add(subscription, rest)
             if partition.__class__ is Few and len(partition) > self._few_max:
                 partitions[value] = self._to_many(partition)
 
@@ -80,13 +80,13 @@ class MatchIndex:
     def _to_many(self, few: Few) -> Many:
         many = Many(self._vocabulary, self._clients)
         for entry in few.entries():
-            many.add(entry)
+            many.add(entry.subscription, entry.selectors)
         return many
 
     def _to_few(self, key: Key, many: Many) -> Few:
         few = Few(self._clients)
         for subscription in many.subscriptions():
-            few.add(Entry(subscription, keys_of(subscription)[key]))
+            few.add(subscription, keys_of(subscription)[key])
             many.remove(subscription.id)
         return few
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
+from hanse.filters import compile_q, compile_quality
 from hanse.matching.access import Access, Place, Span
 from hanse.matching.entry import NO_TEST, Test
 from hanse.matching.event import PRESENT, Event, Readings, Vocabulary
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from hanse.filters import Atom
     from hanse.matching.clients import Clients
-    from hanse.matching.entry import Entry, Predicate
-    from hanse.model import Geofence, Location, Subscription
+    from hanse.matching.entry import Predicate
+    from hanse.model import Geofence, Location, Selector, Subscription
 
 Rows: TypeAlias = "NDArray[np.int32]"
 Number = TypeVar("Number", np.int32, np.float64)
@@ -75,12 +76,11 @@ class Many:
     def subscriptions(self) -> list[Subscription]:
         return [subscription for subscription in self._subscriptions if subscription is not None]
 
-    def add(self, entry: Entry) -> None:
-        subscription = entry.subscription
+    def add(self, subscription: Subscription, selectors: tuple[Selector, ...]) -> None:
         if subscription.id in self._row_of:
             self.remove(subscription.id)
         row = self._new_row(subscription)
-        spans, test = self._compile(entry)
+        spans, test = self._compile(subscription, selectors)
         while len(self._atoms) < len(spans):
             self._atoms.append(Atoms(len(self._caps)))
         for i, atoms in enumerate(self._atoms):
@@ -109,24 +109,26 @@ class Many:
         self._caps = _grown(self._caps, size)
         self._clients_tests = _grown(self._clients_tests, size)
 
-    def _compile(self, entry: Entry) -> tuple[list[Span], Test]:
+    def _compile(self, subscription: Subscription, selectors: tuple[Selector, ...]) -> tuple[list[Span], Test]:
         """The atoms that fit into the columns, and a test of all the rest."""
         spans: list[Span] = []
         left: list[tuple[str, Predicate | None]] = []
-        for of_quality, compiled in ((False, entry.q), (True, entry.quality)):
-            if compiled is None:
+        for of_quality, text in ((False, subscription.q), (True, subscription.quality)):
+            if not text:
                 left.append(("", None))
-            elif len(spans) + len(compiled.atoms) <= ATOMS_MAX:
+                continue
+            compiled = compile_quality(text) if of_quality else compile_q(text)
+            if len(spans) + len(compiled.atoms) <= ATOMS_MAX:
                 spans += [self._span(atom, of_quality) for atom in compiled.atoms]
                 left.append((compiled.residual_key, compiled.residual))
             else:
                 left.append((f"; {compiled.canonical}", compiled.matches))
         spans.sort(key=_is_range)  # equalities first: they leave fewest
         (q_key, q), (quality_key, quality) = left
-        attributes = entry.subscription.attributes
-        if not (entry.selectors or attributes or q or quality):
+        attributes = subscription.attributes
+        if not (selectors or attributes or q or quality):
             return spans, NO_TEST
-        return spans, Test(entry.selectors, attributes, q_key, quality_key, q, quality)
+        return spans, Test(selectors, attributes, q_key, quality_key, q, quality)
 
     def _span(self, atom: Atom, of_quality: bool) -> Span:
         lane = self._vocabulary.acquire_lane(atom, of_quality)
