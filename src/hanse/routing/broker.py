@@ -190,11 +190,7 @@ class Broker:
 
     def match(self, notification: Notification) -> list[Subscription]:
         """The subscriptions held here that the notification satisfies, visibility and expiry included."""
-        if self._flood_locations:
-            location = self.index.location(notification.publisher)
-        else:
-            location = notification.location
-        found = self.index.match(notification, location)
+        found = self.index.match(notification, self.publisher_location(notification))
         if found:
             published_ms = notification.published_at_ms
             scopes, visible = notification.scopes, self.scopes.visible
@@ -205,6 +201,10 @@ class Broker:
                 and (not s.scopes or not scopes or visible(scopes, s.scopes, notification.attributes))
             ]
         return found
+
+    def publisher_location(self, notification: Notification) -> Location | None:
+        """Where the publisher is: as the notification says, or as far as this broker knows if locations are flooded."""
+        return self.index.location(notification.publisher) if self._flood_locations else notification.location
 
     def deliver_here(self, notification: Notification, home: str) -> None:
         """Match, and deliver to this node's own clients only."""
@@ -278,15 +278,14 @@ class Broker:
 
     def _locate(self, locate: m.Locate, _sender: str) -> None:
         client = self.client(locate.client)
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(locate.client, client, locate)
             return
         client.location = locate.location
         self.place(locate.client, locate.location)
         if self._flood_locations:
             self.send(self.federation.others[self.id], m.ClientLocation(locate.client, locate.location))
-        else:
-            self.strategy.located(locate.client, client)
+        self.strategy.located(locate.client, client)
 
     def place(self, client: str, location: Location | None) -> None:
         """Remember where a client is, for the geo checks."""
@@ -302,7 +301,7 @@ class Broker:
     def _subscribe(self, subscribe: m.Subscribe, _sender: str) -> None:
         subscription = subscribe.subscription
         client = self.client(subscription.client)
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(subscription.client, client, subscribe)
             return
         held = self.held.get(subscription.id)
@@ -323,7 +322,8 @@ class Broker:
     def install(self, subscription: Subscription, after_version: int) -> None:
         """Make this node the home of a subscription that the index has, newer than any other copy of it."""
         old = self.held.get(subscription.id)
-        version = after_version + 1
+        # a logical clock that also follows the time: no version is given twice, by whichever broker
+        version = self.state.clock = max(after_version + 1, self.state.clock + 1, self.now_ms)
         self.held[subscription.id] = Held(subscription, self.id, version)
         self.strategy.subscribed(subscription, version, old)
 
@@ -336,7 +336,7 @@ class Broker:
 
     def _unsubscribe(self, unsubscribe: m.Unsubscribe, _sender: str) -> None:
         client = self.client(unsubscribe.client)
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(unsubscribe.client, client, unsubscribe)
             return
         if unsubscribe.id not in client.subscriptions:
@@ -367,7 +367,7 @@ class Broker:
     def _advertise(self, advertise: m.Advertise, _sender: str) -> None:
         advertisement = advertise.advertisement
         client = self.client(advertisement.client)
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(advertisement.client, client, advertise)
             return
         try:
@@ -387,7 +387,7 @@ class Broker:
 
     def _unadvertise(self, unadvertise: m.Unadvertise, _sender: str) -> None:
         client = self.client(unadvertise.client)
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(unadvertise.client, client, unadvertise)
             return
         advertisement = client.advertisements.pop(unadvertise.id, None)
@@ -399,7 +399,7 @@ class Broker:
     def _publish(self, publish: m.Publish, _sender: str) -> None:
         notification = publish.notification
         client = self.client(notification.publisher)
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(notification.publisher, client, publish)
             return
         if notification.advertisement is not None or self.settings.require_advertisements:
@@ -447,7 +447,7 @@ class Broker:
         client = self.clients.get(detach.client)
         if client is None:
             return
-        if client.arriving_from is not None:
+        if client.is_settling:
             self.handovers.postpone(detach.client, client, detach)
             return
         for id_ in list(client.subscriptions):

@@ -19,7 +19,7 @@ from hanse.routing.settings import HANDOVER_GRACE_MS, REQUESTS_WAITING_MAX, WAIT
 from hanse.routing.state import Client, Moved
 
 if TYPE_CHECKING:
-    from hanse.model import Notification
+    from hanse.model import Notification, Subscription
     from hanse.routing.broker import Broker
 
 
@@ -31,25 +31,36 @@ class Handovers:
         broker = self.broker
         name = attach.client
         client = broker.clients.get(name)
-        if client is not None and client.arriving_from is not None:
+        elsewhere = attach.previous is not None and attach.previous != broker.id
+        if client is not None and client.is_settling:
             client.connected = True
             if attach.location is not None:
                 self.postpone(name, client, m.Locate(name, attach.location))
-            return
-        if client is None and attach.previous is not None and attach.previous != broker.id:
-            client = broker.clients[name] = Client(arriving_from=attach.previous)
-            broker.state.arriving += 1
+        elif elsewhere:
+            if client is None:
+                client = self._expect(name, str(attach.previous))
+            else:
+                # it was away, and the node where it was has yet to ask for it: let that happen first, then take it back
+                client.back_from = attach.previous
             if attach.location is not None:
                 self.postpone(name, client, m.Locate(name, attach.location))
-            broker.send((attach.previous,), m.HandoverRequest(name, broker.id))
-            return
-        client = broker.client(name)
+            broker.send((str(attach.previous),), m.HandoverRequest(name, broker.id))
+        else:
+            self._welcome(name, broker.client(name))
+            if attach.location is not None:
+                broker.handle_again(m.Locate(name, attach.location), "")
+
+    def _expect(self, name: str, previous: str) -> Client:
+        client = self.broker.clients[name] = Client(arriving_from=previous)
+        self.broker.state.arriving += 1
+        return client
+
+    def _welcome(self, name: str, client: Client) -> None:
+        """A client of this node is within reach again, and gets what has waited for it."""
         client.connected = True
         waiting, client.waiting = client.waiting, []
         for id_, notification in waiting:
-            broker.effects.append(m.Deliver(name, id_, notification))
-        if attach.location is not None:
-            broker.handle_again(m.Locate(name, attach.location), "")
+            self.broker.effects.append(m.Deliver(name, id_, notification))
 
     def disconnect(self, disconnect: m.Disconnect, _sender: str) -> None:
         client = self.broker.clients.get(disconnect.client)
@@ -59,7 +70,7 @@ class Handovers:
     def postpone(self, name: str, client: Client, message: m.Message, sender: str = "") -> None:
         """Until the client's hand-over is complete, what it asks for waits."""
         if len(client.requests) >= REQUESTS_WAITING_MAX:
-            self.broker.reject(name, f"{REQUESTS_WAITING_MAX} requests wait for the hand-over from {client.arriving_from} already: try again later")
+            self.broker.reject(name, f"{REQUESTS_WAITING_MAX} requests wait for the client's hand-over already: try again later")
         else:
             client.requests.append((message, sender))
 
@@ -75,14 +86,14 @@ class Handovers:
             if moved is not None and moved.to != request.new_home:
                 broker.send((moved.to,), request)
             else:
-                broker.send((request.new_home,), m.Handover(name, known=False))
+                broker.send((request.new_home,), m.Handover(name, False, broker.state.clock))
             return
         subscriptions = tuple((s, broker.held[s.id].version) for s in client.subscriptions.values())
         waiting = {(id_, n.id) for id_, n in client.waiting}
         delivered = tuple(key for key in broker.state.delivered if key[0] in client.subscriptions and key not in waiting)
         broker.send(
             (request.new_home,),
-            m.Handover(name, True, client.location, subscriptions, tuple(client.advertisements.values()), delivered, tuple(client.waiting)),
+            m.Handover(name, True, broker.state.clock, client.location, subscriptions, tuple(client.advertisements.values()), delivered, tuple(client.waiting)),
         )
         for key in waiting:  # given away, so not delivered here
             broker.state.delivered.pop(key, None)
@@ -92,16 +103,25 @@ class Handovers:
         broker.strategy.left(name)
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
+        if client.back_from is not None:  # the request to take it back is under way already
+            again = self._expect(name, client.back_from)
+            again.requests = client.requests
 
     def arrived(self, handover: m.Handover, _sender: str) -> None:
         broker = self.broker
         name = handover.client
         client = broker.clients.get(name)
-        if client is None or client.arriving_from is None:
+        if client is None or not client.is_settling:
+            return
+        if client.back_from is not None:  # nobody has asked for it, nor ever will: it never left
+            client.back_from = None
+            self._welcome(name, client)
+            self._go_on(client)
             return
         client.arriving_from = None
         broker.state.arriving -= 1
-        broker.state.moved.pop(name, None)
+        broker.state.clock = max(broker.state.clock, handover.clock)
+        self._take_up(name, handover)
         if handover.location is not None:
             broker.handle_again(m.Locate(name, handover.location), "")
         for key in handover.delivered:
@@ -117,11 +137,36 @@ class Handovers:
         for id_, notification in handover.waiting:
             broker.deliver(client.subscriptions[id_], notification, broker.id)
         self._look_again(client)
-        requests, client.requests = client.requests, []
-        for message, sender in requests:
-            broker.handle_again(message, sender)
         if not broker.state.arriving:
             broker.state.meanwhile.clear()
+        self._go_on(client)
+
+    def _take_up(self, name: str, handover: m.Handover) -> None:
+        """The client was here before: what it left behind is its own again, or has ended elsewhere."""
+        broker = self.broker
+        moved = broker.state.moved.pop(name, None)
+        if moved is None:
+            return
+        alive = {subscription.id for subscription, _ in handover.subscriptions}
+        for subscription, version, targets in moved.left_behind:
+            if subscription.id in alive:
+                if targets:
+                    broker.placed[subscription.id] = targets
+            else:
+                self._end(subscription, version, targets)
+
+    def _end(self, subscription: Subscription, version: int, targets: tuple[str, ...]) -> None:
+        broker = self.broker
+        broker.send(targets, m.DropSubscription(subscription.id, version))
+        broker.strategy.released(subscription)
+        held = broker.held.get(subscription.id)
+        if held is not None and held.home == broker.id and held.version <= version:
+            broker.forget(subscription.id, version)
+
+    def _go_on(self, client: Client) -> None:
+        requests, client.requests = client.requests, []
+        for message, sender in requests:
+            self.broker.handle_again(message, sender)
 
     def remember(self, notification: Notification, home: str) -> None:
         """A client is arriving: keep what is matched here, its subscriptions may want it."""
@@ -134,7 +179,7 @@ class Handovers:
         broker = self.broker
         where = next((r.location for r, _ in reversed(client.requests) if isinstance(r, m.Locate)), client.location)
         for notification, home in broker.state.meanwhile.values():
-            location = broker.index.location(notification.publisher) if broker.settings.flood_locations else notification.location
+            location = broker.publisher_location(notification)
             for subscription in client.subscriptions.values():
                 if (
                     satisfies(subscription, notification, location, where)
@@ -151,8 +196,4 @@ class Handovers:
                 continue
             del broker.state.moved[name]
             for subscription, version, targets in moved.left_behind:
-                broker.send(targets, m.DropSubscription(subscription.id, version))
-                broker.strategy.released(subscription)
-                held = broker.held.get(subscription.id)
-                if held is not None and held.home == broker.id and held.version <= version:
-                    broker.forget(subscription.id, version)
+                self._end(subscription, version, targets)

@@ -138,9 +138,12 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
 
 
 class DropSubscription(Struct, frozen=True, tag=True, gc=False):
+    """Hold this version no more, nor older ones. One that has not ended may come again."""
+
     id: str
     version: int
     region: str = ""
+    ended: bool = True
 
 
 class Event(Struct, frozen=True, tag=True, gc=False):
@@ -233,6 +236,7 @@ class Handover(Struct, frozen=True, tag=True, gc=False):
 
     client: str
     known: bool
+    clock: int
     location: Location | None = None
     subscriptions: tuple[tuple[Subscription, int], ...] = ()
     advertisements: tuple[Advertisement, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct, field
 
 from hanse.filters import compile_quality
@@ -28,6 +29,11 @@ class World(Struct):
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[tuple[str, str], Advertisement] = field(default_factory=dict)  # client, id
     require_advertisements: bool = False
+
+    def copy(self) -> World:
+        """As it is now, whatever comes."""
+        dicts = {name: dict(getattr(self, name)) for name in ("homes", "locations", "subscriptions", "advertisements")}
+        return msgspec.structs.replace(self, scopes=Scopes.from_struct(self.scopes.to_struct()), **dicts)
 
     def receivers(self, notification: Notification) -> set[str]:
         """The subscriptions that get a notification published now."""

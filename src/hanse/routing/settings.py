@@ -46,6 +46,8 @@ class Settings(Struct, frozen=True, dict=True, omit_defaults=True):
     cloud: str = "cloud"
     anchors: dict[str, str] = {}
     ablations: tuple[str, ...] = ()  # mechanisms switched off on purpose, to show that the checkers find it
+    known_scopes: dict[str, dict[str, tuple[str, ...]]] = {}  # mudebs-paper: node -> dimension -> scopes; empty: all know all
+    admission: str = "updown"  # mudebs-paper: which neighbours a subscription with scopes enters; or "upward"
 
     @cached_property
     def areas(self) -> Areas:

@@ -18,7 +18,12 @@ class Client(Struct):
     advertisements: dict[str, Advertisement] = field(default_factory=dict)
     waiting: list[tuple[str, Notification]] = field(default_factory=list)
     arriving_from: str | None = None  # its former home has not handed it over yet
+    back_from: str | None = None  # it has come back from there, before that node could ask for it
     requests: list[Any] = field(default_factory=list)  # what it asked for meanwhile, as (message, sender)
+
+    @property
+    def is_settling(self) -> bool:
+        return self.arriving_from is not None or self.back_from is not None
 
 
 class Held(Struct):
@@ -45,6 +50,7 @@ class OpenQuery(Struct):
 
 
 class BrokerState(Struct):
+    clock: int = 0  # the highest version given or heard of
     clients: dict[str, Client] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     placed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # own subscription -> the brokers that hold it too

@@ -139,7 +139,8 @@ class Advertised(Strategy):
                 before = placed.get(subscription.id, ())
                 if drop.provider in before and not any(wants(subscription.selectors, offer) for offer in offers):
                     placed[subscription.id] = tuple(node for node in before if node != drop.provider)
-                    self.broker.send((drop.provider,), m.DropSubscription(subscription.id, self.broker.held[subscription.id].version))
+                    version = self.broker.held[subscription.id].version
+                    self.broker.send((drop.provider,), m.DropSubscription(subscription.id, version, ended=False))
 
     # --- this broker's own clients ----------------------------------------------------------------------------------
 
@@ -173,7 +174,8 @@ class Advertised(Strategy):
         if fresh is None or fresh.until_ms <= broker.now_ms:
             return
         for notification in fresh.notifications:
-            if satisfies(subscription, notification, notification.location, put.location) and broker.scopes.visible(
+            where = broker.publisher_location(notification), broker.index.location(subscription.client)
+            if satisfies(subscription, notification, *where) and broker.scopes.visible(
                 notification.scopes, subscription.scopes, notification.attributes
             ):
                 broker.send_data(put.home, m.Delivery(notification, (subscription.id,), broker.id), notification)

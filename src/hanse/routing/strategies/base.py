@@ -61,7 +61,7 @@ class Strategy:
 
     def withdraw(self, former: Iterable[str], subscription: Subscription, version: int) -> None:
         """Take an earlier version of a subscription away from brokers that need not hold it any more."""
-        self.broker.send(tuple(former), m.DropSubscription(subscription.id, version))
+        self.broker.send(tuple(former), m.DropSubscription(subscription.id, version, ended=False))
 
     def unsubscribed(self, subscription: Subscription, version: int) -> None:
         self.broker.send(self.broker.placed.get(subscription.id, ()), m.DropSubscription(subscription.id, version))
@@ -70,6 +70,8 @@ class Strategy:
         """A subscription that went with its client is not needed here any more."""
 
     def located(self, name: str, client: Client) -> None:
+        if self.broker.settings.flood_locations:
+            return  # everyone has it already
         placed = self.broker.placed
         targets = dict.fromkeys(node for id_ in client.subscriptions for node in placed.get(id_, ()))
         self.broker.send(tuple(targets), m.ClientLocation(name, client.location))
@@ -115,7 +117,10 @@ class Strategy:
         broker = self.broker
         held = broker.held.get(drop.id)
         if held is None or (held.version <= drop.version and held.home != broker.id):
-            broker.forget(drop.id, drop.version)
+            if drop.ended:
+                broker.forget(drop.id, drop.version)
+            else:
+                broker.let_go(drop.id)
 
     def event(self, event: m.Event, sender: str) -> None:
         raise NotImplementedError
@@ -158,4 +163,4 @@ class Strategy:
 
     def untell(self, other: str, key: str, version: str) -> None:
         """Another broker holds something of ours that is not true any more."""
-        self.broker.send((other,), m.DropSubscription(key, int(version.split()[0])))
+        self.broker.send((other,), m.DropSubscription(key, int(version.split()[0]), ended=False))

@@ -49,7 +49,7 @@ class BroadcastGroups(Strategy):
             self.broker.send((self.cloud,), drop)
 
     def located(self, name: str, client: Client) -> None:
-        if client.subscriptions:
+        if client.subscriptions and not self.broker.settings.flood_locations:
             self.broker.send((self.cloud,), m.ClientLocation(name, client.location))
 
     def published(self, notification: Notification) -> None:

@@ -39,7 +39,7 @@ class GeoPublisher(Strategy):
         if isinstance(geofence, World) or self.broker.id in self.areas.touched(geofence):
             self.hold(put)
         else:
-            self.drop(m.DropSubscription(put.subscription.id, put.version), "")
+            self.drop(m.DropSubscription(put.subscription.id, put.version, ended=False), "")
 
     def published(self, notification: Notification) -> None:
         broker = self.broker

@@ -172,7 +172,7 @@ class Scoped(Strategy):
     def subscribed(self, subscription: Subscription, version: int, old: Held | None) -> None:
         broker = self.broker
         id_ = subscription.id
-        before = self.state.domains.get(id_, ()) if old is not None else ()
+        before = self.state.domains.get(id_, ())
         same_scopes = old is not None and old.home == broker.id and old.subscription.scopes == subscription.scopes
         regions = before if same_scopes and before else self.domain(subscription)
         held = broker.held[id_]
@@ -183,7 +183,7 @@ class Scoped(Strategy):
             broker.send(self.tree(region), self._put(held, region))
         for region in before:
             if region not in regions:
-                broker.send(self.tree(region), m.DropSubscription(id_, version, region))
+                broker.send(self.tree(region), m.DropSubscription(id_, version, region, ended=False))
         self._unuse(before)
 
     def unsubscribed(self, subscription: Subscription, version: int) -> None:
@@ -292,12 +292,13 @@ class Scoped(Strategy):
     def drop(self, drop: m.DropSubscription, sender: str) -> None:
         broker = self.broker
         held = broker.held.get(drop.id)
-        if held is None:
-            broker.forget(drop.id, drop.version)
-        elif held.home != broker.id and (held.version <= drop.version):
+        if held is not None and held.home != broker.id and held.version <= drop.version:
             held.vias.pop(drop.region, None)
-            if not held.vias:
+        if held is None or (not held.vias and held.home != broker.id):
+            if drop.ended:
                 broker.forget(drop.id, drop.version)
+            else:
+                broker.let_go(drop.id)
         broker.send([node for node in self.tree(drop.region) if node != sender], drop)
 
     # --- repair -----------------------------------------------------------------------------------------------------
@@ -332,4 +333,4 @@ class Scoped(Strategy):
             self.broker.send((other,), m.LeaveArea(rest))
         else:
             region, _, id_ = rest.partition("\n")
-            self.broker.send((other,), m.DropSubscription(id_, int(version), region))
+            self.broker.send((other,), m.DropSubscription(id_, int(version), region, ended=False))

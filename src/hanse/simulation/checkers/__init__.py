@@ -1,0 +1,26 @@
+"""The five properties of the muDEBS paper, one small checker each; together they say that a run delivered what it had to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hanse.simulation.checkers import at_most_once, eventually, only_advertised, only_subscribed, only_visible
+from hanse.simulation.checkers.trace import Published, Trace, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CHECKERS: dict[str, Callable[[Trace], Iterator[Violation]]] = {
+    "only subscribed": only_subscribed.check,
+    "only published and visible": only_visible.check,
+    "only advertised": only_advertised.check,
+    "at most once": at_most_once.check,
+    "eventually": eventually.check,
+}
+
+
+def check(trace: Trace) -> list[Violation]:
+    return [violation for checker in CHECKERS.values() for violation in checker(trace)]
+
+
+__all__ = ["CHECKERS", "Published", "Trace", "Violation", "check"]

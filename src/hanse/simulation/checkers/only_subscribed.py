@@ -1,0 +1,24 @@
+"""1. A client receives only notifications that it is subscribed to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hanse.matching.meaning import carries, passes_q, passes_quality, selects
+from hanse.simulation.checkers.trace import Trace, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(trace: Trace) -> Iterator[Violation]:
+    for client, subscription, notification in trace.delivered:
+        published = trace.published.get(notification)
+        versions = [s for s in trace.subscribed.get(subscription, ()) if s.client == client]
+        if published is None:
+            continue  # the next property's business
+        n = published.notification
+        if not any(
+            selects(s.selectors, n) and carries(s.attributes, n) and passes_q(s.q, n) and passes_quality(s.quality, n) for s in versions
+        ):
+            yield Violation("only subscribed", f"{client} got {notification} for {subscription}, which never asked for it")

@@ -1,0 +1,137 @@
+"""Hunting for violations: many seeds, every strategy; and a violation cut down to the steps and faults that matter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from hanse.routing import messages as m
+from hanse.simulation.checkers import Violation, check
+from hanse.simulation.faults import NO_FAULTS, Faults, FaultyFederation, Sent, random_faults
+from hanse.simulation.scenarios import Move, Scenario, Step, scenario, with_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHRINK_RUNS_MAX = 2_000
+T = TypeVar("T")
+
+
+class Outcome(Struct):
+    """One run: what was promised, what came, and what was wrong."""
+
+    seed: int
+    strategy: str
+    promised: int
+    delivered: int
+    messages: int
+    crashes: int
+    violations: list[Violation]
+
+
+def attempt(seed: int, strategy: str, *, faulty: bool = True, ablations: tuple[str, ...] = ()) -> Outcome:
+    given = scenario(seed, strategy, ablations=ablations)
+    faults = random_faults(given) if faulty else NO_FAULTS
+    federation = FaultyFederation(given, faults)
+    trace = federation.run()
+    promised = sum(len(published.must) for published in trace.published.values())
+    return Outcome(seed, strategy, promised, len(trace.delivered), len(federation.sent), len(faults.crashes), check(trace))
+
+
+class Found(Struct):
+    """The shortest way to a violation that could be found."""
+
+    scenario: Scenario
+    faults: Faults
+    violation: Violation
+    sent: list[Sent]
+
+    def lines(self) -> list[str]:
+        """The story in words: what clients did, what went wrong on the way, what brokers said, and the violation."""
+        settings = self.scenario.settings
+        federation = settings.federation
+        links = sorted({"–".join(sorted((link.source, link.target))) for link in federation.links})
+        said = [f"{settings.strategy}, seed {self.scenario.seed}: nodes {' '.join(federation.ids)}; links {' '.join(links)}"]
+        for i, phase in enumerate(self.scenario.phases):
+            for step in phase.steps:
+                said.append(f"  phase {i} +{step.at_ms} ms, at {step.node}: {_words(step.do)}")
+        faults = self.faults
+        for cut in faults.cuts:
+            said.append(f"  phase {cut.phase} +{cut.from_ms} ms: link {cut.a}–{cut.b} is cut for {cut.until_ms - cut.from_ms} ms")
+        for crash in faults.crashes:
+            said.append(f"  phase {crash.phase} +{crash.at_ms} ms: {crash.node} crashes, back after {crash.down_ms} ms")
+        said.append(f"  network: loss {faults.loss:.0%}, doubled {faults.doubled:.0%}, delay up to {faults.delay_ms} ms")
+        for sent in self.sent[-40:]:
+            said.append(f"    {sent.at_ms:>9} ms {sent.source} → {sent.target}: {_words(m.innermost(sent.message))}")
+        said.append(f"  violates '{self.violation.property}': {self.violation.what}")
+        return said
+
+
+def _words(message: object) -> str:
+    text = repr(message)
+    return text if len(text) <= 300 else text[:299] + "…"
+
+
+def shrink(seed: int, strategy: str, *, faulty: bool = True, ablations: tuple[str, ...] = ()) -> Found | None:
+    """Leave out steps, faults and kinds of trouble, as long as the same property is violated."""
+    given = scenario(seed, strategy, ablations=ablations)
+    faults = random_faults(given) if faulty else NO_FAULTS
+    runs = 0
+
+    def fails(candidate: Scenario, trouble: Faults) -> tuple[Violation, list[Sent]] | None:
+        nonlocal runs
+        runs += 1
+        federation = FaultyFederation(candidate, trouble)
+        found = check(federation.run())
+        for violation in found:
+            if wanted is None or violation.property == wanted:
+                return violation, federation.sent
+        return None
+
+    wanted: str | None = None
+    first = fails(given, faults)
+    if first is None:
+        return None
+    wanted = first[0].property
+    best = Found(given, faults, *first)
+    for name, calm in (("loss", 0.0), ("doubled", 0.0), ("delay_ms", 0)):
+        milder = msgspec.structs.replace(best.faults, **{name: calm})
+        if (result := fails(best.scenario, milder)) is not None:
+            best = Found(best.scenario, milder, *result)
+
+    def still(keep: list[tuple[int, int]], cuts: tuple[object, ...], crashes: tuple[object, ...]) -> bool:
+        nonlocal best
+        candidate = with_steps(given, set(keep))
+        trouble = msgspec.structs.replace(best.faults, cuts=cuts, crashes=crashes)
+        if runs < SHRINK_RUNS_MAX and (result := fails(candidate, trouble)) is not None:
+            best = Found(candidate, trouble, *result)
+            return True
+        return False
+
+    keep = [(i, j) for i, phase in enumerate(given.phases) for j in range(len(phase.steps))]
+    crashes = _fewest(list(best.faults.crashes), lambda rest: still(keep, best.faults.cuts, tuple(rest)))
+    cuts = _fewest(list(best.faults.cuts), lambda rest: still(keep, tuple(rest), tuple(crashes)))
+    _fewest(keep, lambda rest: still(rest, tuple(cuts), tuple(crashes)))
+    return best
+
+
+def _fewest(items: list[T], fails: Callable[[list[T]], bool]) -> list[T]:
+    """The items without those that can be left out: halves first, then quarters, down to single ones."""
+    size = max(1, len(items) // 2)
+    while items:
+        i, shorter = 0, False
+        while i < len(items):
+            rest = items[:i] + items[i + size :]
+            if fails(rest):
+                items, shorter = rest, True
+            else:
+                i += size
+        if size == 1 and not shorter:
+            break
+        size = max(1, size // 2)
+    return items
+
+
+__all__ = ["Found", "Move", "Outcome", "Step", "attempt", "shrink"]
