@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hanse.matching import MatchIndex, satisfies
+from hanse.matching import MatchIndex, ladder, satisfies
 from hanse.model import WORLD, Circle, InvalidInput, Location, Notification, Polygon, Selector, Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ONE_BY_ONE = 10**9
 HELD_AS = {"columns": 0, "mixed": 3, "default": 32, "one by one": ONE_BY_ONE}
@@ -88,6 +91,14 @@ notifications = st.builds(
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def ladders_sort_at_once() -> Iterator[None]:
+    """A few subscriptions would otherwise all wait, and sorting would not be tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ladder, "_WAITING_MIN", 1)
+        yield
+
+
 class Indexing(RuleBasedStateMachine):
     """Several indexes, differing only in how many subscriptions they test one by one, against a dictionary."""
 
@@ -149,6 +160,7 @@ class Indexing(RuleBasedStateMachine):
             assert not index._vocabulary.texts._codes
             assert not index._vocabulary.readers
             assert not index._clients._codes._codes
+            assert not index._clients._moved
 
 
 TestIndexing = Indexing.TestCase
@@ -252,6 +264,21 @@ def test_the_elements_of_a_list_may_satisfy_the_terms_of_a_query_in_turn(index: 
     assert found(index, notification(attributes={"a": 22})) == ["between", "range"]
     assert found(index, notification(attributes={"a": [10, 30]})) == ["apart", "between"]
     assert found(index, notification(attributes={"a": [-1e300, 1e300]})) == ["apart", "between"]
+
+
+def test_values_far_apart_span_the_narrowest_interval(index: MatchIndex) -> None:
+    index.add(Subscription(id="narrow", client="c", q="a>1;a<1.000000001"))
+    assert found(index, notification(attributes={"a": [-1e300, 1e300]})) == ["narrow"]
+    assert found(index, notification(attributes={"a": 1e300})) == []
+
+
+@pytest.mark.parametrize(("value", "expected"), [([5, 50], ["high", "low"]), (5, ["low"]), (50, ["high"]), ([], []), (20, [])])
+def test_some_element_of_a_list_passes_a_threshold(index: MatchIndex, value: Any, expected: list[str]) -> None:
+    for i in range(5):
+        index.add(Subscription(id=f"never{i}", client="c", q=f"a<{-i}"))
+    index.add(Subscription(id="low", client="c", q="a<10"))
+    index.add(Subscription(id="high", client="c", q="a>40"))
+    assert found(index, notification(attributes={"a": value})) == expected
 
 
 def test_every_indicator_that_is_asked_for_must_be_present(index: MatchIndex) -> None:

@@ -29,7 +29,7 @@ class Clients:
             self.locations.pop(client, None)
         else:
             self.locations[client] = location
-        if self._vectors is not None:
+        if self._vectors is not None and self._codes.find(client) is not None:
             self._moved.add(client)
 
     def acquire(self, client: str) -> int:
@@ -38,7 +38,9 @@ class Clients:
         return self._codes.acquire(client)
 
     def release(self, code: int) -> None:
-        self._codes.release(code)
+        client = self._codes.release(code)
+        if client is not None:
+            self._moved.discard(client)
 
     def location(self, code: int) -> Location | None:
         client = self._codes.things[code]

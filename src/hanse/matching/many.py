@@ -9,7 +9,8 @@ fewer of them, and every step is exact, so that what is left is the answer:
 3. the subscriber lies in the event's geofence: the same with the roles exchanged;
 4. tests, each distinct one once.
 
-There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filter with more is tested by Python as a whole.
+There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filter with more is
+tested by Python as well.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from hanse.filters import compile_q, compile_quality
 from hanse.matching.access import Access, Place, Span
-from hanse.matching.entry import NO_TEST, Test
+from hanse.matching.entry import NO_TEST, Conjunction, Test
 from hanse.matching.event import PRESENT, Event, Readings, Vocabulary
 from hanse.matching.ladder import DEAD_ROW
 from hanse.matching.sphere import cap_of, inside_polygons
@@ -118,12 +119,12 @@ class Many:
                 left.append(("", None))
                 continue
             compiled = compile_quality(text) if of_quality else compile_q(text)
-            if len(spans) + len(compiled.atoms) <= ATOMS_MAX:
-                spans += [self._span(atom, of_quality) for atom in compiled.atoms]
+            atoms = sorted(compiled.atoms, key=_is_range)[: ATOMS_MAX - len(spans)]  # equalities first: they leave fewest
+            spans += [self._span(atom, of_quality) for atom in atoms]
+            if len(atoms) == len(compiled.atoms):
                 left.append((compiled.residual_key, compiled.residual))
             else:
-                left.append((f"; {compiled.canonical}", compiled.matches))
-        spans.sort(key=_is_range)  # equalities first: they leave fewest
+                left.append((f"; {compiled.canonical}", Conjunction(compiled)))  # no residual begins so
         (q_key, q), (quality_key, quality) = left
         attributes = subscription.attributes
         if not (selectors or attributes or q or quality):
@@ -230,8 +231,8 @@ class Many:
         return subscription
 
 
-def _is_range(span: Span) -> bool:
-    return span.low != span.high
+def _is_range(atom: Atom) -> bool:
+    return atom.low != atom.high
 
 
 def _grown(column: NDArray[Number], size: int) -> NDArray[Number]:
