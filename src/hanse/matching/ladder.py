@@ -77,9 +77,12 @@ class Ladder:
     def _work_in(self) -> None:
         waiting = np.fromiter(self._waiting, np.int32, len(self._waiting))
         for side, (old, rows) in enumerate(zip(self._sorted, self._rows, strict=True)):
-            alive = rows != DEAD_ROW
-            thresholds = np.concatenate((old[alive], [thresholds[side] for thresholds in self._waiting.values()]))
-            order = thresholds.argsort(kind="stable")
-            self._sorted[side], self._rows[side] = thresholds[order], np.concatenate((rows[alive], waiting))[order]
+            if self._dead:
+                alive = rows != DEAD_ROW
+                old, rows = old[alive], rows[alive]  # noqa: PLW2901
+            new = np.array([thresholds[side] for thresholds in self._waiting.values()])
+            order = new.argsort()
+            at = old.searchsorted(new[order])
+            self._sorted[side], self._rows[side] = np.insert(old, at, new[order]), np.insert(rows, at, waiting[order])
         self._waiting.clear()
         self._dead = 0

@@ -9,8 +9,7 @@ fewer of them, and every step is exact, so that what is left is the answer:
 3. the subscriber lies in the event's geofence: the same with the roles exchanged;
 4. tests, each distinct one once.
 
-There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filter with more is
-tested by Python as well.
+There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filter with more is tested by Python too.
 """
 
 from __future__ import annotations
