@@ -130,8 +130,8 @@ class Broker:
         broker.strategy.state = msgspec.msgpack.decode(kept.strategy, type=type(broker.strategy.state))
         for held in broker.held.values():
             broker.index.add(held.subscription)
-        for client, location in kept.state.locations.items():
-            broker.index.move(client, location)
+        for client, place in kept.state.locations.items():
+            broker.index.move(client, place.location)
         return broker
 
     # --- sending ----------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Broker:
         if key in delivered and self._deduplicates:
             return
         client = self.clients.get(subscription.client)
-        if client is None or client.arriving_from is not None:
+        if client is None or subscription.id not in client.subscriptions:
             moved = self.state.moved.get(subscription.client)
             if moved is not None:
                 self.send_data(moved.to, m.Delivery(notification, (subscription.id,), home), notification)
@@ -278,30 +278,36 @@ class Broker:
 
     def _locate(self, locate: m.Locate, _sender: str) -> None:
         client = self.client(locate.client)
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(locate.client, client, locate)
             return
         client.location = locate.location
-        self.place(locate.client, locate.location)
+        place = m.ClientLocation(locate.client, locate.location, self.next_version())
+        self.place(place)
         if self._flood_locations:
-            self.send(self.federation.others[self.id], m.ClientLocation(locate.client, locate.location))
-        self.strategy.located(locate.client, client)
+            self.send(self.federation.others[self.id], place)
+        self.strategy.located(client, place)
 
-    def place(self, client: str, location: Location | None) -> None:
+    def next_version(self) -> int:
+        """A logical clock that also follows the time: what is said later has the higher version, whichever broker says it."""
+        version = self.state.clock = max(self.state.clock + 1, self.now_ms)
+        return version
+
+    def place(self, place: m.ClientLocation) -> None:
         """Remember where a client is, for the geo checks."""
-        self.index.move(client, location)
-        if location is None:
-            self.state.locations.pop(client, None)
-        else:
-            self.state.locations[client] = location
+        locations = self.state.locations
+        known = locations.get(place.client)
+        if known is None or known.version <= place.version:
+            locations[place.client] = place
+            self.index.move(place.client, place.location)
 
     def _client_location(self, message: m.ClientLocation, _sender: str) -> None:
-        self.place(message.client, message.location)
+        self.place(message)
 
     def _subscribe(self, subscribe: m.Subscribe, _sender: str) -> None:
         subscription = subscribe.subscription
         client = self.client(subscription.client)
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(subscription.client, client, subscribe)
             return
         held = self.held.get(subscription.id)
@@ -322,8 +328,8 @@ class Broker:
     def install(self, subscription: Subscription, after_version: int) -> None:
         """Make this node the home of a subscription that the index has, newer than any other copy of it."""
         old = self.held.get(subscription.id)
-        # a logical clock that also follows the time: no version is given twice, by whichever broker
-        version = self.state.clock = max(after_version + 1, self.state.clock + 1, self.now_ms)
+        self.state.clock = max(self.state.clock, after_version)
+        version = self.next_version()
         self.held[subscription.id] = Held(subscription, self.id, version)
         self.strategy.subscribed(subscription, version, old)
 
@@ -336,7 +342,7 @@ class Broker:
 
     def _unsubscribe(self, unsubscribe: m.Unsubscribe, _sender: str) -> None:
         client = self.client(unsubscribe.client)
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(unsubscribe.client, client, unsubscribe)
             return
         if unsubscribe.id not in client.subscriptions:
@@ -367,7 +373,7 @@ class Broker:
     def _advertise(self, advertise: m.Advertise, _sender: str) -> None:
         advertisement = advertise.advertisement
         client = self.client(advertisement.client)
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(advertisement.client, client, advertise)
             return
         try:
@@ -387,7 +393,7 @@ class Broker:
 
     def _unadvertise(self, unadvertise: m.Unadvertise, _sender: str) -> None:
         client = self.client(unadvertise.client)
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(unadvertise.client, client, unadvertise)
             return
         advertisement = client.advertisements.pop(unadvertise.id, None)
@@ -399,7 +405,7 @@ class Broker:
     def _publish(self, publish: m.Publish, _sender: str) -> None:
         notification = publish.notification
         client = self.client(notification.publisher)
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(notification.publisher, client, publish)
             return
         if notification.advertisement is not None or self.settings.require_advertisements:
@@ -447,7 +453,7 @@ class Broker:
         client = self.clients.get(detach.client)
         if client is None:
             return
-        if client.is_settling:
+        if not client.is_settled:
             self.handovers.postpone(detach.client, client, detach)
             return
         for id_ in list(client.subscriptions):
@@ -458,7 +464,10 @@ class Broker:
             self.effects.append(m.Dropped(detach.client, id_, notification, "the client has gone for good"))
         self.strategy.left(detach.client)
         del self.clients[detach.client]
-        self.place(detach.client, None)
+        gone = m.ClientLocation(detach.client, None, self.next_version())
+        self.place(gone)
+        if self._flood_locations:
+            self.send(self.federation.others[self.id], gone)
 
     # --- operators and time -----------------------------------------------------------------------------------------
 
@@ -472,9 +481,10 @@ class Broker:
             self.reject("", str(error))
             return
         border = f"{change.dimension}\n{change.scope}\n{change.superscope}"
-        version, _ = self.state.borders.get(border, (0, ""))
-        self.state.borders[border] = (version + 1, self.id)
-        self.send(self.federation.others[self.id], m.VisibilityNews(change, version + 1, self.id))
+        self.state.clock = max(self.state.clock, self.state.borders.get(border, (0, ""))[0])
+        version = self.next_version()
+        self.state.borders[border] = (version, self.id)
+        self.send(self.federation.others[self.id], m.VisibilityNews(change, version, self.id))
 
     def _visibility_news(self, news: m.VisibilityNews, _sender: str) -> None:
         change = news.change

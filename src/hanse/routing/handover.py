@@ -1,4 +1,4 @@
-"""Clients that go from one broker to another, with no notification lost or doubled.
+"""Clients that go from one broker to another, with no notification lost or doubled and nothing they asked for forgotten.
 
 The new home asks the old one, which sends all that belongs to the client and from then on forwards what still comes for it.
 Three windows could lose a notification, and each is closed:
@@ -7,6 +7,11 @@ Three windows could lose a notification, and each is closed:
 - matched at the new home before the client came at all, and at the old one after it left: the old home still holds the
   subscriptions and forwards what they match.
 What is seen twice on these ways is delivered once, since the old home also sends what it delivered lately.
+
+A client may go on before its state has come, even back to where the state still is. Each stay has a number, its *turn*. A broker
+that is asked for a client on behalf of an earlier turn than it has seen itself answers that the asker has been overtaken. Such
+a one keeps what the client asked of it until the client's next home asks in turn. Whoever waits for several answers puts all
+requests in the order of their turns before it carries them out.
 """
 
 from __future__ import annotations
@@ -27,119 +32,154 @@ class Handovers:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
+    # --- the client -------------------------------------------------------------------------------------------------
+
     def attach(self, attach: m.Attach, _sender: str) -> None:
         broker = self.broker
-        name = attach.client
-        client = broker.clients.get(name)
-        elsewhere = attach.previous is not None and attach.previous != broker.id
-        if client is not None and client.is_settling:
-            client.connected = True
-            if attach.location is not None:
-                self.postpone(name, client, m.Locate(name, attach.location))
-        elif elsewhere:
-            if client is None:
-                client = self._expect(name, str(attach.previous))
-            else:
-                # it was away, and the node where it was has yet to ask for it: let that happen first, then take it back
-                client.back_from = attach.previous
-            if attach.location is not None:
-                self.postpone(name, client, m.Locate(name, attach.location))
-            broker.send((str(attach.previous),), m.HandoverRequest(name, broker.id))
-        else:
-            self._welcome(name, broker.client(name))
-            if attach.location is not None:
-                broker.handle_again(m.Locate(name, attach.location), "")
-
-    def _expect(self, name: str, previous: str) -> Client:
-        client = self.broker.clients[name] = Client(arriving_from=previous)
-        self.broker.state.arriving += 1
-        return client
-
-    def _welcome(self, name: str, client: Client) -> None:
-        """A client of this node is within reach again, and gets what has waited for it."""
+        name, previous = attach.client, attach.previous
+        client = broker.client(name)
+        was_settled = client.is_settled
+        client.turn = max(attach.turn or broker.now_ms, client.turn + 1)
         client.connected = True
-        waiting, client.waiting = client.waiting, []
-        for id_, notification in waiting:
-            self.broker.effects.append(m.Deliver(name, id_, notification))
+        client.overtaken = False
+        if previous is not None and previous != broker.id:
+            client.awaiting[client.turn] = previous
+            if was_settled:
+                broker.state.arriving += 1
+            broker.send((previous,), m.HandoverRequest(name, broker.id, client.turn))
+        elif client.is_settled:
+            self._catch_up(name, client)
+        if attach.location is not None:
+            broker.handle_again(m.Locate(name, attach.location), "")
 
     def disconnect(self, disconnect: m.Disconnect, _sender: str) -> None:
         client = self.broker.clients.get(disconnect.client)
         if client is not None:
             client.connected = False
 
-    def postpone(self, name: str, client: Client, message: m.Message, sender: str = "") -> None:
-        """Until the client's hand-over is complete, what it asks for waits."""
+    def postpone(self, name: str, client: Client, request: m.Request) -> None:
+        """Until the client is settled here, what it asks for waits."""
         if len(client.requests) >= REQUESTS_WAITING_MAX:
             self.broker.reject(name, f"{REQUESTS_WAITING_MAX} requests wait for the client's hand-over already: try again later")
         else:
-            client.requests.append((message, sender))
+            client.requests.append((client.turn, request))
 
-    def requested(self, request: m.HandoverRequest, sender: str) -> None:
+    def _catch_up(self, name: str, client: Client) -> None:
+        """A client of this node is within reach again, and gets what has waited for it."""
+        waiting, client.waiting = client.waiting, []
+        for id_, notification in waiting:
+            self.broker.effects.append(m.Deliver(name, id_, notification))
+
+    # --- the old home -----------------------------------------------------------------------------------------------
+
+    def requested(self, request: m.HandoverRequest, _sender: str) -> None:
         broker = self.broker
-        name = request.client
+        name, turn = request.client, request.turn
         client = broker.clients.get(name)
-        if client is not None and client.arriving_from is not None:
-            self.postpone(name, client, request, sender)
-            return
         if client is None:
             moved = broker.state.moved.get(name)
             if moved is not None and moved.to != request.new_home:
                 broker.send((moved.to,), request)
             else:
-                broker.send((request.new_home,), m.Handover(name, False, broker.state.clock))
-            return
+                broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock))
+        elif client.turn > turn:
+            broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock, overtaken=True))
+        elif client.awaiting:
+            client.asked.append(request)
+        else:
+            self._hand_over(request, client)
+
+    def _hand_over(self, request: m.HandoverRequest, client: Client) -> None:
+        broker = self.broker
+        name = request.client
         subscriptions = tuple((s, broker.held[s.id].version) for s in client.subscriptions.values())
         waiting = {(id_, n.id) for id_, n in client.waiting}
-        delivered = tuple(key for key in broker.state.delivered if key[0] in client.subscriptions and key not in waiting)
-        broker.send(
-            (request.new_home,),
-            m.Handover(name, True, broker.state.clock, client.location, subscriptions, tuple(client.advertisements.values()), delivered, tuple(client.waiting)),
+        handover = m.Handover(
+            client=name,
+            turn=request.turn,
+            clock=broker.state.clock,
+            known=not client.overtaken or bool(subscriptions or client.advertisements),
+            location=client.location,
+            subscriptions=subscriptions,
+            advertisements=tuple(client.advertisements.values()),
+            delivered=tuple(key for key in broker.state.delivered if key[0] in client.subscriptions and key not in waiting),
+            waiting=tuple(client.waiting),
+            requests=tuple(client.requests),
         )
+        broker.send((request.new_home,), handover)
         for key in waiting:  # given away, so not delivered here
             broker.state.delivered.pop(key, None)
         left = [(s, version, broker.placed.pop(s.id, ())) for s, version in subscriptions]
+        before = broker.state.moved.get(name)
+        if before is not None:  # still forwarding what an earlier stay left behind
+            ids = {s.id for s, _, _ in left}
+            left.extend(item for item in before.left_behind if item[0].id not in ids)
         broker.state.moved[name] = Moved(request.new_home, broker.now_ms + HANDOVER_GRACE_MS, left)
         del broker.clients[name]
         broker.strategy.left(name)
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
-        if client.back_from is not None:  # the request to take it back is under way already
-            again = self._expect(name, client.back_from)
-            again.requests = client.requests
+
+    # --- the new home -----------------------------------------------------------------------------------------------
 
     def arrived(self, handover: m.Handover, _sender: str) -> None:
         broker = self.broker
         name = handover.client
         client = broker.clients.get(name)
-        if client is None or not client.is_settling:
+        if client is None or client.awaiting.pop(handover.turn, None) is None:
             return
-        if client.back_from is not None:  # nobody has asked for it, nor ever will: it never left
-            client.back_from = None
-            self._welcome(name, client)
-            self._go_on(client)
-            return
-        client.arriving_from = None
-        broker.state.arriving -= 1
         broker.state.clock = max(broker.state.clock, handover.clock)
+        client.requests.extend(handover.requests)
+        if handover.overtaken:
+            client.overtaken = handover.turn == client.turn
+        elif handover.known:
+            self._take_over(name, client, handover)
+        if client.awaiting:
+            return
+        broker.state.arriving -= 1
+        if not broker.state.arriving:
+            broker.state.meanwhile.clear()
+        if client.overtaken:
+            self._answer(client)
+        else:
+            self._settle(name, client)
+
+    def _take_over(self, name: str, client: Client, handover: m.Handover) -> None:
+        broker = self.broker
         self._take_up(name, handover)
         if handover.location is not None:
-            broker.handle_again(m.Locate(name, handover.location), "")
+            place = m.ClientLocation(name, handover.location, broker.next_version())
+            client.location = handover.location
+            broker.place(place)
+            broker.strategy.located(client, place)
         for key in handover.delivered:
             broker.state.delivered.setdefault(key)
         for subscription, version in handover.subscriptions:
             held = broker.held.get(subscription.id)
             client.subscriptions[subscription.id] = subscription
             broker.index.add(subscription)
-            broker.install(subscription, max(version, held.version if held else 0, broker.state.tombstones.get(subscription.id, 0)))
+            broker.install(subscription, max(version, held.version if held else 0))
         for advertisement in handover.advertisements:
             client.advertisements[advertisement.id] = advertisement
             broker.strategy.advertised(advertisement)
         for id_, notification in handover.waiting:
             broker.deliver(client.subscriptions[id_], notification, broker.id)
         self._look_again(client)
-        if not broker.state.arriving:
-            broker.state.meanwhile.clear()
-        self._go_on(client)
+
+    def _settle(self, name: str, client: Client) -> None:
+        """All that belongs to the client is here: do what it asked for meanwhile, in the order in which it asked."""
+        requests = sorted(client.requests, key=lambda item: item[0])
+        client.requests = []
+        if client.connected:
+            self._catch_up(name, client)
+        for _, request in requests:
+            self.broker.handle_again(request, "")
+        self._answer(client)
+
+    def _answer(self, client: Client) -> None:
+        asked, client.asked = client.asked, []
+        for request in sorted(asked, key=lambda request: request.turn):
+            self.requested(request, "")
 
     def _take_up(self, name: str, handover: m.Handover) -> None:
         """The client was here before: what it left behind is its own again, or has ended elsewhere."""
@@ -149,24 +189,10 @@ class Handovers:
             return
         alive = {subscription.id for subscription, _ in handover.subscriptions}
         for subscription, version, targets in moved.left_behind:
-            if subscription.id in alive:
-                if targets:
-                    broker.placed[subscription.id] = targets
-            else:
+            if subscription.id not in alive:
                 self._end(subscription, version, targets)
-
-    def _end(self, subscription: Subscription, version: int, targets: tuple[str, ...]) -> None:
-        broker = self.broker
-        broker.send(targets, m.DropSubscription(subscription.id, version))
-        broker.strategy.released(subscription)
-        held = broker.held.get(subscription.id)
-        if held is not None and held.home == broker.id and held.version <= version:
-            broker.forget(subscription.id, version)
-
-    def _go_on(self, client: Client) -> None:
-        requests, client.requests = client.requests, []
-        for message, sender in requests:
-            self.broker.handle_again(message, sender)
+            elif targets:
+                broker.placed[subscription.id] = targets
 
     def remember(self, notification: Notification, home: str) -> None:
         """A client is arriving: keep what is matched here, its subscriptions may want it."""
@@ -177,7 +203,7 @@ class Handovers:
 
     def _look_again(self, client: Client) -> None:
         broker = self.broker
-        where = next((r.location for r, _ in reversed(client.requests) if isinstance(r, m.Locate)), client.location)
+        where = next((r.location for _, r in reversed(client.requests) if isinstance(r, m.Locate)), client.location)
         for notification, home in broker.state.meanwhile.values():
             location = broker.publisher_location(notification)
             for subscription in client.subscriptions.values():
@@ -189,11 +215,20 @@ class Handovers:
                 ):
                     broker.deliver(subscription, notification, home)
 
+    # --- time -------------------------------------------------------------------------------------------------------
+
     def tick(self) -> None:
+        for name, moved in list(self.broker.state.moved.items()):
+            if moved.until_ms <= self.broker.now_ms:
+                del self.broker.state.moved[name]
+                for subscription, version, targets in moved.left_behind:
+                    self._end(subscription, version, targets)
+
+    def _end(self, subscription: Subscription, version: int, targets: tuple[str, ...]) -> None:
+        """A subscription that this node is not the home of any more is not needed here, nor where this node had placed it."""
         broker = self.broker
-        for name, moved in list(broker.state.moved.items()):
-            if moved.until_ms > broker.now_ms:
-                continue
-            del broker.state.moved[name]
-            for subscription, version, targets in moved.left_behind:
-                self._end(subscription, version, targets)
+        broker.send(targets, m.DropSubscription(subscription.id, version))
+        broker.strategy.released(subscription)
+        held = broker.held.get(subscription.id)
+        if held is not None and held.home == broker.id and held.version <= version:
+            broker.forget(subscription.id, version)

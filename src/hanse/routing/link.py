@@ -14,10 +14,10 @@ comparing digests once the link works again (`resync`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import Struct, field
+
+from hanse.routing.messages import BrokerMessage
 
 WINDOW = 256  # messages on their way at a time
 OUTBOX_MAX = 100_000
@@ -32,7 +32,7 @@ class Frame(Struct, frozen=True, array_like=True):
     number: int
     acknowledges_session: int
     acknowledges: int
-    message: Any = None
+    message: BrokerMessage | None = None
 
 
 class LinkState(Struct):
@@ -40,7 +40,7 @@ class LinkState(Struct):
 
     session: int
     first: int = 1  # the number of the first message in the outbox
-    outbox: list[Any] = field(default_factory=list)
+    outbox: list[BrokerMessage] = field(default_factory=list)
     peer_session: int = 0
     received: int = 0  # all up to this number were handed up
     overflowed: bool = False
@@ -50,8 +50,8 @@ class Output(Struct):
     """What the host does next: store, then send the frames; hand the messages to the broker; mind what was lost."""
 
     frames: list[Frame] = field(default_factory=list)
-    messages: list[Any] = field(default_factory=list)
-    lost: list[Any] = field(default_factory=list)
+    messages: list[BrokerMessage] = field(default_factory=list)
+    lost: list[BrokerMessage] = field(default_factory=list)
     resync: bool = False
 
 
@@ -61,7 +61,7 @@ class ReliableLink:
         self.outbox_max = outbox_max
         self.lost_count = 0
         self._sent = 0  # how many of the outbox are on their way
-        self._early: dict[int, Any] = {}
+        self._early: dict[int, BrokerMessage] = {}
         self._pause_ms = RETRY_MIN_MS
         self._retry_at_ms: int | None = None
         self._deduplicates = "link-dedup" not in ablations
@@ -76,7 +76,7 @@ class ReliableLink:
         """When `tick` has something to do."""
         return self._retry_at_ms
 
-    def send(self, message: Any, now_ms: int) -> Output:
+    def send(self, message: BrokerMessage, now_ms: int) -> Output:
         output = Output()
         state = self.state
         if len(state.outbox) >= self.outbox_max:
@@ -98,7 +98,7 @@ class ReliableLink:
             if self._retry_at_ms is None:
                 self._retry_at_ms = now_ms + self._pause_ms
 
-    def _frame(self, number: int, message: Any = None) -> Frame:
+    def _frame(self, number: int, message: BrokerMessage = None) -> Frame:
         state = self.state
         return Frame(state.session, number, state.peer_session, state.received, message)
 

@@ -17,11 +17,15 @@ from hanse.model import Advertisement, Location, Notification, Selector, Subscri
 
 
 class Attach(Struct, frozen=True, tag=True, gc=False):
-    """A client comes to this node; `previous` names the node that it comes from, which hands it over."""
+    """A client comes to this node; `previous` names the node that it comes from, which hands it over.
+
+    `turn` grows with each node that the client goes to; 0 leaves it to the node's clock.
+    """
 
     client: str
     location: Location | None = None
     previous: str | None = None
+    turn: int = 0
 
 
 class Disconnect(Struct, frozen=True, tag=True, gc=False):
@@ -122,8 +126,11 @@ class Offer(NamedTuple):
 
 
 class ClientLocation(Struct, frozen=True, tag=True, gc=False):
+    """Of two, the one with the higher version counts, whatever order they come in."""
+
     client: str
     location: Location | None
+    version: int
 
 
 class PutSubscription(Struct, frozen=True, tag=True, gc=False):
@@ -132,7 +139,7 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
     subscription: Subscription
     home: str
     version: int
-    location: Location | None = None
+    place: ClientLocation | None = None
     region: str = ""  # scoped: the scope area that it floods
     answers: Offer | None = None  # advertised: the offer that made an existing subscription come here
 
@@ -229,19 +236,26 @@ class Found(Struct, frozen=True, tag=True, gc=False):
 class HandoverRequest(Struct, frozen=True, tag=True, gc=False):
     client: str
     new_home: str
+    turn: int
 
 
 class Handover(Struct, frozen=True, tag=True, gc=False):
-    """A client with all that belongs to it, on its way to its new broker."""
+    """The answer to a request: a client with all that belongs to it, or that it is not here.
+
+    `overtaken`: the client has since gone on, so that whoever asked is not its home any more.
+    """
 
     client: str
-    known: bool
+    turn: int
     clock: int
+    known: bool = False
+    overtaken: bool = False
     location: Location | None = None
     subscriptions: tuple[tuple[Subscription, int], ...] = ()
     advertisements: tuple[Advertisement, ...] = ()
     delivered: tuple[tuple[str, str], ...] = ()  # subscription, notification: recently given to the client
     waiting: tuple[tuple[str, Notification], ...] = ()  # subscription, notification: not yet given to it
+    requests: tuple[tuple[int, Request], ...] = ()  # turn, request: what it asked for and nobody could do yet
 
 
 class Digest(Struct, frozen=True, tag=True, gc=False):
@@ -261,7 +275,7 @@ class Relay(Struct, frozen=True, tag=True, gc=False):
 
     source: str
     destinations: tuple[str, ...]
-    message: Any
+    message: BrokerMessage
 
 
 class Routed(Struct, frozen=True, tag=True, gc=False):
@@ -269,7 +283,7 @@ class Routed(Struct, frozen=True, tag=True, gc=False):
 
     source: str
     route: tuple[str, ...]
-    message: Any
+    message: BrokerMessage
 
 
 Request: TypeAlias = (
@@ -298,7 +312,7 @@ class Send(Struct, frozen=True, tag=True, gc=False):
     """To each of these neighbours."""
 
     to: tuple[str, ...]
-    message: Any
+    message: BrokerMessage
 
 
 class Deliver(Struct, frozen=True, tag=True, gc=False):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct, field
 
 from hanse.model import Advertisement, Location, Notification, Subscription
+from hanse.routing.messages import ClientLocation, HandoverRequest, Request
 
 
 class Client(Struct):
@@ -17,13 +16,15 @@ class Client(Struct):
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[str, Advertisement] = field(default_factory=dict)
     waiting: list[tuple[str, Notification]] = field(default_factory=list)
-    arriving_from: str | None = None  # its former home has not handed it over yet
-    back_from: str | None = None  # it has come back from there, before that node could ask for it
-    requests: list[Any] = field(default_factory=list)  # what it asked for meanwhile, as (message, sender)
+    turn: int = 0  # which of its stays this is
+    awaiting: dict[int, str] = field(default_factory=dict)  # turn -> the node that has yet to hand it over, or to say that it can't
+    overtaken: bool = False  # it has gone on, and the next node will ask
+    requests: list[tuple[int, Request]] = field(default_factory=list)  # what it asked for meanwhile, with the turn
+    asked: list[HandoverRequest] = field(default_factory=list)  # who asked for it meanwhile
 
     @property
-    def is_settling(self) -> bool:
-        return self.arriving_from is not None or self.back_from is not None
+    def is_settled(self) -> bool:
+        return not self.awaiting and not self.overtaken
 
 
 class Held(Struct):
@@ -54,7 +55,7 @@ class BrokerState(Struct):
     clients: dict[str, Client] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     placed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # own subscription -> the brokers that hold it too
-    locations: dict[str, Location] = field(default_factory=dict)
+    locations: dict[str, ClientLocation] = field(default_factory=dict)
     delivered: dict[tuple[str, str], None] = field(default_factory=dict)  # subscription, notification; oldest first
     tombstones: dict[str, int] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 HOP_MS = 20
 STEPS_MAX = 2_000_000  # events of one run: a livelock is a failure too
+START_TURN = 1 << 40  # above any clock
 RESTART_RETRY_MS = 50  # how soon a client tries again to reach a node that is down
 
 
@@ -110,16 +111,7 @@ class Host:
         self.broker = Broker.restore(self.broker.id, self.broker.settings, stored)
         for peer, dumped in links.items():
             state = msgspec.msgpack.decode(dumped, type=LinkState)
-            state.outbox = [decode_message(message) for message in state.outbox]
             self.links[peer] = ReliableLink(state=state, outbox_max=self.outbox_max, ablations=self.ablations)
-
-
-def decode_message(message: Any) -> Any:
-    """A stored message as the type that it was."""
-    decoded = msgspec.convert(message, type=m.BrokerMessage)
-    if isinstance(decoded, m.Relay | m.Routed):
-        return msgspec.structs.replace(decoded, message=decode_message(decoded.message))
-    return decoded
 
 
 class FaultyFederation:
@@ -140,6 +132,7 @@ class FaultyFederation:
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
         self._timers: dict[tuple[str, str], int] = {}
+        self._turns: dict[str, int] = {}
         self._to_do: dict[str, deque[tuple[str, m.Request]]] = {}
         self._steps = 0
 
@@ -272,7 +265,8 @@ class FaultyFederation:
         waiting = self._to_do.setdefault(client_of(do), deque())
         if isinstance(do, Move):
             waiting.append((step.node, m.Disconnect(do.client)))
-            waiting.append((do.to, m.Attach(do.client, do.location, step.node)))
+            turn = self._turns[do.client] = self._turns.get(do.client, START_TURN) + 1
+            waiting.append((do.to, m.Attach(do.client, do.location, step.node, turn)))
         else:
             waiting.append((step.node, do))
         self._next(waiting)

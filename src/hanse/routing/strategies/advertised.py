@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import field
 
 from hanse.matching import satisfies
 from hanse.matching.meaning import compiled_pattern
@@ -29,15 +29,11 @@ if TYPE_CHECKING:
     from hanse.routing.broker import Broker
 
 
-class Fresh(Struct):
-    until_ms: int
-    notifications: list[Notification] = field(default_factory=list)
-
-
 class State(StrategyState):
     offers: dict[Offer, int] = field(default_factory=dict)  # own ones, with how many advertisements stand behind each
     implicit: dict[Offer, None] = field(default_factory=dict)  # own ones without any
-    fresh: dict[Offer, Fresh] = field(default_factory=dict)
+    young: dict[Offer, int] = field(default_factory=dict)  # own ones that not everyone may know yet, until when
+    fresh: list[Notification] = field(default_factory=list)  # published under young offers
     known: dict[str, dict[Offer, None]] = field(default_factory=dict)  # provider -> what it offers
 
 
@@ -93,7 +89,7 @@ class Advertised(Strategy):
         return tuple(node for node, parent in parents.items() if parent == here and node != here)
 
     def _open(self, offer: Offer) -> None:
-        self.state.fresh[offer] = Fresh(self.broker.now_ms + FRESH_MS)
+        self.state.young[offer] = self.broker.now_ms + FRESH_MS
         self.broker.send(self._below(self.broker.id, offer), m.PutAdvertisement(self.broker.id, offer))
 
     def advertised(self, advertisement: Advertisement) -> None:
@@ -109,7 +105,7 @@ class Advertised(Strategy):
             if not self.state.offers[offer]:
                 del self.state.offers[offer]
                 if offer not in self.state.implicit:
-                    self.state.fresh.pop(offer, None)
+                    self.state.young.pop(offer, None)
                     self.broker.send(self._below(self.broker.id, offer), m.DropAdvertisement(self.broker.id, offer))
 
     def put_advertisement(self, put: m.PutAdvertisement, _sender: str) -> None:
@@ -125,8 +121,8 @@ class Advertised(Strategy):
                 if put.provider not in placed and wants(subscription.selectors, put.offer):
                     broker.placed[subscription.id] = (*placed, put.provider)
                     version = broker.held[subscription.id].version
-                    location = broker.index.location(name)
-                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, location, answers=put.offer))
+                    place = broker.state.locations.get(name)
+                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, place, answers=put.offer))
 
     def drop_advertisement(self, drop: m.DropAdvertisement, _sender: str) -> None:
         offers = self.state.known.get(drop.provider, {})
@@ -159,9 +155,9 @@ class Advertised(Strategy):
             if offer not in state.offers and offer not in state.implicit:
                 state.implicit[offer] = None
                 self._open(offer)
-        for offer, fresh in state.fresh.items():
-            if fresh.until_ms > now and _covers(offer, notification) and len(fresh.notifications) < FRESH_KEPT:
-                fresh.notifications.append(notification)
+        if any(until_ms > now and _covers(offer, notification) for offer, until_ms in state.young.items()):
+            state.fresh.append(notification)
+            del state.fresh[:-FRESH_KEPT]
         self.broker.deliver_everywhere(notification, self.broker.id)
 
     # --- what other brokers send ------------------------------------------------------------------------------------
@@ -170,10 +166,7 @@ class Advertised(Strategy):
         if not self.hold(put) or put.answers is None:
             return
         broker, subscription = self.broker, put.subscription
-        fresh = self.state.fresh.get(put.answers)
-        if fresh is None or fresh.until_ms <= broker.now_ms:
-            return
-        for notification in fresh.notifications:
+        for notification in self.state.fresh:
             where = broker.publisher_location(notification), broker.index.location(subscription.client)
             if satisfies(subscription, notification, *where) and broker.scopes.visible(
                 notification.scopes, subscription.scopes, notification.attributes
@@ -184,9 +177,11 @@ class Advertised(Strategy):
         """None is ever sent: notifications are matched where they are published."""
 
     def tick(self) -> None:
-        for offer, fresh in list(self.state.fresh.items()):
-            if fresh.until_ms <= self.broker.now_ms:
-                del self.state.fresh[offer]
+        now = self.broker.now_ms
+        for offer, until_ms in list(self.state.young.items()):
+            if until_ms <= now:
+                del self.state.young[offer]
+        self.state.fresh = [n for n in self.state.fresh if n.published_at_ms + FRESH_MS > now]
 
     # --- repair -----------------------------------------------------------------------------------------------------
 

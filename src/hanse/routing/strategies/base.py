@@ -52,8 +52,8 @@ class Strategy:
         former = [node for node in before if node not in targets] if before else ()
         if targets:
             broker.placed[subscription.id] = targets
-            location = None if broker.settings.flood_locations else broker.index.location(subscription.client)
-            broker.send(targets, m.PutSubscription(subscription, broker.id, version, location))
+            place = None if broker.settings.flood_locations else broker.state.locations.get(subscription.client)
+            broker.send(targets, m.PutSubscription(subscription, broker.id, version, place))
         elif before:
             del broker.placed[subscription.id]
         if former:
@@ -69,12 +69,12 @@ class Strategy:
     def released(self, subscription: Subscription) -> None:
         """A subscription that went with its client is not needed here any more."""
 
-    def located(self, name: str, client: Client) -> None:
+    def located(self, client: Client, place: m.ClientLocation) -> None:
         if self.broker.settings.flood_locations:
             return  # everyone has it already
         placed = self.broker.placed
         targets = dict.fromkeys(node for id_ in client.subscriptions for node in placed.get(id_, ()))
-        self.broker.send(tuple(targets), m.ClientLocation(name, client.location))
+        self.broker.send(tuple(targets), place)
 
     def left(self, name: str) -> None:
         """A client is not here any more."""
@@ -109,8 +109,8 @@ class Strategy:
             return False
         broker.held[id_] = Held(put.subscription, put.home, put.version)
         broker.index.add(put.subscription)
-        if put.location is not None:
-            broker.place(put.subscription.client, put.location)
+        if put.place is not None:
+            broker.place(put.place)
         return True
 
     def drop(self, drop: m.DropSubscription, _sender: str) -> None:
@@ -146,17 +146,17 @@ class Strategy:
         told: dict[str, dict[str, tuple[str, m.BrokerMessage]]] = {}
         for id_, targets in broker.placed.items():
             held = broker.held[id_]
-            location = broker.index.location(held.subscription.client)
-            put = m.PutSubscription(held.subscription, broker.id, held.version, location)
+            place = broker.state.locations.get(held.subscription.client)
+            put = m.PutSubscription(held.subscription, broker.id, held.version, place)
             for target in targets:
-                told.setdefault(target, {})[id_] = (f"{held.version} {location}", put)
+                told.setdefault(target, {})[id_] = (f"{held.version} {place.version if place else 0}", put)
         return told
 
     def heard(self, source: str) -> dict[str, str]:
         """What is held here of that broker's, in the same form."""
         broker = self.broker
         return {
-            id_: f"{held.version} {broker.index.location(held.subscription.client)}"
+            id_: f"{held.version} {place.version if (place := broker.state.locations.get(held.subscription.client)) else 0}"
             for id_, held in broker.held.items()
             if held.home == source
         }

@@ -48,9 +48,9 @@ class BroadcastGroups(Strategy):
         else:
             self.broker.send((self.cloud,), drop)
 
-    def located(self, name: str, client: Client) -> None:
+    def located(self, client: Client, place: m.ClientLocation) -> None:
         if client.subscriptions and not self.broker.settings.flood_locations:
-            self.broker.send((self.cloud,), m.ClientLocation(name, client.location))
+            self.broker.send((self.cloud,), place)
 
     def published(self, notification: Notification) -> None:
         broker = self.broker

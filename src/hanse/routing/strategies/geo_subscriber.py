@@ -46,8 +46,8 @@ class GeoSubscriber(Strategy):
     def subscription_targets(self, subscription: Subscription) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    def located(self, name: str, client: Client) -> None:
-        location = client.location
+    def located(self, client: Client, place: m.ClientLocation) -> None:  # noqa: ARG002
+        name, location = place.client, place.location
         host = self.areas.owner(location.lat, location.lon) if location is not None else self.broker.id
         before = self.state.announced.get(name)
         if before is not None and before != host:

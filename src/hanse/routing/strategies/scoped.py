@@ -199,7 +199,7 @@ class Scoped(Strategy):
     def _local(self) -> set[str]:
         return {id_ for client in self.broker.clients.values() for id_ in client.subscriptions}
 
-    def located(self, name: str, client: Client) -> None:
+    def located(self, client: Client, place: m.ClientLocation) -> None:
         """Nobody else needs it."""
 
     def _areas_stated(self, scopes: dict[str, str]) -> list[str]:
