@@ -42,6 +42,7 @@ class Handovers:
         client.turn = max(attach.turn or broker.now_ms, client.turn + 1)
         client.connected = True
         client.overtaken = False
+        self._answer_overtaken(client)
         if previous is not None and previous != broker.id:
             client.awaiting[client.turn] = previous
             if was_settled:
@@ -88,6 +89,13 @@ class Handovers:
             client.asked.append(request)
         else:
             self._hand_over(request, client)
+
+    def _answer_overtaken(self, client: Client) -> None:
+        """Those who asked on behalf of an earlier turn need not wait any longer."""
+        late = [request for request in client.asked if request.turn < client.turn]
+        client.asked = [request for request in client.asked if request.turn >= client.turn]
+        for request in late:
+            self.requested(request, "")
 
     def _hand_over(self, request: m.HandoverRequest, client: Client) -> None:
         broker = self.broker

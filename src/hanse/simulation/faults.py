@@ -263,22 +263,23 @@ class FaultyFederation:
         """A client does one thing after the other, and tries again while a node is down."""
         do = step.do
         waiting = self._to_do.setdefault(client_of(do), deque())
+        idle = not waiting
         if isinstance(do, Move):
             waiting.append((step.node, m.Disconnect(do.client)))
             turn = self._turns[do.client] = self._turns.get(do.client, START_TURN) + 1
             waiting.append((do.to, m.Attach(do.client, do.location, step.node, turn)))
         else:
             waiting.append((step.node, do))
-        self._next(waiting)
+        if idle:
+            self._next(waiting)
 
     def _next(self, waiting: deque[tuple[str, m.Request]]) -> None:
-        while waiting:
-            node, request = waiting[0]
-            if not self.hosts[node].up:
-                self._at(self.now_ms + RESTART_RETRY_MS, self._next, waiting)
-                return
+        node, request = waiting[0]
+        if self.hosts[node].up:
             waiting.popleft()
             self._handle(node, request, "")
+        if waiting:
+            self._at(self.now_ms + (1 if self.hosts[node].up else RESTART_RETRY_MS), self._next, waiting)
 
     def _handle(self, node: str, message: Any, sender: str) -> None:
         host = self.hosts[node]

@@ -21,8 +21,9 @@ from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
