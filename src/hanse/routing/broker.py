@@ -28,7 +28,7 @@ from hanse.routing.federation import export_types
 from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.repair import Repair
-from hanse.routing.settings import DELIVERED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
+from hanse.routing.settings import DELIVERED_KEPT, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
 from hanse.routing.strategies import STRATEGIES
 from hanse.routing.state import BrokerState, Client, Held
 from hanse.scopes import Scopes, ScopesState
@@ -87,6 +87,7 @@ class Broker:
             m.Delivery: self._delivery,
             m.RestrictedEvent: self._restricted_event,
             m.VisibilityNews: self._visibility_news,
+            m.Redirect: self._redirect,
             m.HandoverRequest: self.handovers.requested,
             m.Handover: self.handovers.arrived,
             m.Resync: self.repair.resync,
@@ -208,25 +209,35 @@ class Broker:
 
     def deliver_here(self, notification: Notification, home: str) -> None:
         """Match, and deliver to this node's own clients only."""
-        for subscription in self.match(notification):
-            if self.held[subscription.id].home == self.id:
-                self.deliver(subscription, notification, home)
-        if self.state.arriving:
-            self.handovers.remember(notification, home)
+        self.deliver_everywhere(notification, home, only=())
 
     def deliver_everywhere(self, notification: Notification, home: str, only: Iterable[str] | None = None) -> None:
         """Match, deliver to own clients, and tell the homes of the others (those in `only`, if given)."""
         remote: dict[str, list[str]] = {}
+        moved = self.state.moved
         for subscription in self.match(notification):
             there = self.held[subscription.id].home
             if there == self.id:
                 self.deliver(subscription, notification, home)
-            elif only is None or there in only:
+            elif only is None or there in only or subscription.client in moved:
                 remote.setdefault(there, []).append(subscription.id)
         for there, ids in remote.items():
-            self.send_data(there, m.Delivery(notification, tuple(ids), home), notification)
+            self._pass_on(there, notification, tuple(ids), home)
         if self.state.arriving:
             self.handovers.remember(notification, home)
+
+    def _pass_on(self, there: str, notification: Notification, ids: tuple[str, ...], home: str) -> None:
+        """To where the subscribers are at home; if export rules forbid it from here, by the publisher's broker."""
+        if not self.send_data(there, m.Delivery(notification, ids, home), notification) and home != self.id:
+            self.send((home,), m.Redirect(notification.id, ids, there))
+
+    def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
+        notification = self.state.restricted.get(redirect.notification)
+        if notification is not None:
+            if redirect.to == self.id:
+                self._delivery(m.Delivery(notification, redirect.subscriptions, self.id), "")
+            else:
+                self.send_data(redirect.to, m.Delivery(notification, redirect.subscriptions, self.id), notification)
 
     def deliver(self, subscription: Subscription, notification: Notification, home: str) -> None:
         """To a client that has (or had) its home here; once, whatever brought the notification here."""
@@ -238,7 +249,7 @@ class Broker:
         if client is None or subscription.id not in client.subscriptions:
             moved = self.state.moved.get(subscription.client)
             if moved is not None:
-                self.send_data(moved.to, m.Delivery(notification, (subscription.id,), home), notification)
+                self._pass_on(moved.to, notification, (subscription.id,), home)
             return
         delivered[key] = None
         if len(delivered) > DELIVERED_KEPT:
@@ -263,7 +274,7 @@ class Broker:
             elif held.subscription.expires_at_ms is None or held.subscription.expires_at_ms > notification.published_at_ms:
                 self.deliver(held.subscription, notification, delivery.home)
         for there, ids in elsewhere.items():
-            self.send_data(there, m.Delivery(notification, tuple(ids), delivery.home), notification)
+            self._pass_on(there, notification, tuple(ids), delivery.home)
 
     # --- requests of clients ----------------------------------------------------------------------------------------
 
@@ -422,7 +433,14 @@ class Broker:
             notification = msgspec.structs.replace(notification, published_at_ms=self.now_ms)
         if notification.location is None and client.location is not None and not self._flood_locations:
             notification = msgspec.structs.replace(notification, location=client.location)
-        if self.federation.is_open_to(export_types(notification), notification.entity) or self.strategy.obeys_export_rules:
+        if self.federation.is_open_to(export_types(notification), notification.entity):
+            self.strategy.published(notification)
+            return
+        restricted = self.state.restricted
+        restricted[notification.id] = notification
+        if len(restricted) > RESTRICTED_KEPT:
+            del restricted[next(iter(restricted))]
+        if self.strategy.obeys_export_rules:
             self.strategy.published(notification)
         else:
             self._restricted_event(m.RestrictedEvent(notification, self.id), "")

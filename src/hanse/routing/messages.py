@@ -117,6 +117,14 @@ class Answer(Struct, frozen=True, tag=True, gc=False):
 # --- messages between brokers ----------------------------------------------------------------------------------------
 
 
+class Redirect(Struct, frozen=True, tag=True, gc=False):
+    """A client has gone to another broker, and the sender may not pass this notification on to there: the publisher's broker may."""
+
+    notification: str
+    subscriptions: tuple[str, ...]
+    to: str
+
+
 class Offer(NamedTuple):
     """What a node says that it has: a type, or the topic of what has no type, or (neither) anything; of one entity, if named."""
 
@@ -292,7 +300,7 @@ Request: TypeAlias = (
 )  # fmt: skip
 BrokerMessage: TypeAlias = (
     ClientLocation | PutSubscription | DropSubscription | Event | RestrictedEvent | Delivery | PutAdvertisement
-    | DropAdvertisement | Guest | JoinArea | AreaReady | LeaveArea | VisibilityNews | Ask | Found | HandoverRequest
+    | DropAdvertisement | Redirect | Guest | JoinArea | AreaReady | LeaveArea | VisibilityNews | Ask | Found | HandoverRequest
     | Handover | Digest | DigestDiffers | Relay | Routed | Resync
 )  # fmt: skip
 Message: TypeAlias = Request | BrokerMessage

@@ -15,6 +15,7 @@ from hanse.routing.federation import Federation
 
 DELIVERED_KEPT = 65_536  # pairs of subscription and notification that a broker remembers, so as to deliver once
 EVENTS_SEEN_KEPT = 65_536
+RESTRICTED_KEPT = 4_096  # notifications under export rules that can be sent again to where a client has gone
 TOMBSTONES_KEPT = 65_536  # dropped subscriptions whose versions are remembered against late copies
 WAITING_MAX = 4_096  # notifications that wait for a client that is out of reach
 REQUESTS_WAITING_MAX = 256  # requests of a client whose hand-over is under way

@@ -57,6 +57,7 @@ class BrokerState(Struct):
     placed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # own subscription -> the brokers that hold it too
     locations: dict[str, ClientLocation] = field(default_factory=dict)
     delivered: dict[tuple[str, str], None] = field(default_factory=dict)  # subscription, notification; oldest first
+    restricted: dict[str, Notification] = field(default_factory=dict)  # published here lately, under export rules
     tombstones: dict[str, int] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
     arriving: int = 0  # clients whose hand-over to this broker is under way

@@ -216,3 +216,8 @@ class MuDebs(Strategy):
 
     def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
         return {}
+
+
+class MuDebsEveryPath(MuDebs):
+    name = "mudebs-paper-every-path"
+    every_path = True
