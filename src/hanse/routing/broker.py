@@ -268,8 +268,10 @@ class Broker:
         for id_ in delivery.subscriptions:
             held = self.held.get(id_)
             if held is None:
-                continue  # ended while the notification was on its way
-            if held.home != self.id:
+                there = self.handovers.gone_to(id_)
+                if there is not None:  # else it ended while the notification was on its way
+                    elsewhere.setdefault(there, []).append(id_)
+            elif held.home != self.id:
                 elsewhere.setdefault(held.home, []).append(id_)
             elif held.subscription.expires_at_ms is None or held.subscription.expires_at_ms > notification.published_at_ms:
                 self.deliver(held.subscription, notification, delivery.home)

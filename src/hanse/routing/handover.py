@@ -128,6 +128,13 @@ class Handovers:
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
 
+    def gone_to(self, subscription: str) -> str | None:
+        """Where a subscription went with its client, as far as this node remembers."""
+        for moved in self.broker.state.moved.values():
+            if any(left.id == subscription for left, _, _ in moved.left_behind):
+                return moved.to
+        return None
+
     # --- the new home -----------------------------------------------------------------------------------------------
 
     def arrived(self, handover: m.Handover, _sender: str) -> None:
