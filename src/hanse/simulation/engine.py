@@ -91,6 +91,10 @@ class Simulator:
         self.requests[type(request).__name__] += 1
         self._push(at_ms + self.client_hop_ms, (RANKS[type(request)], self.brokers[node], request, "", at_ms))
 
+    def tick(self, at_ms: int, node: str) -> None:
+        """Tell a broker the time."""
+        self._push(at_ms, (RANKS[m.Tick], self.brokers[node], m.Tick(), "", at_ms))
+
     def _push(self, at_ms: int, item: tuple[int, Broker, Any, str, int]) -> None:
         due = self._due.get(at_ms)
         if due is None:

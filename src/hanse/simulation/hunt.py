@@ -10,12 +10,13 @@ from msgspec import Struct
 from hanse.routing import messages as m
 from hanse.simulation.checkers import Violation, check
 from hanse.simulation.faults import NO_FAULTS, Faults, FaultyFederation, Sent, random_faults
-from hanse.simulation.scenarios import Move, Scenario, Step, scenario, with_steps
+from hanse.simulation.scenarios import Scenario, scenario, with_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHRINK_RUNS_MAX = 2_000
+ABLATIONS = ("dedup", "link-dedup", "link-order", "retransmit")  # what can be switched off, to see that it is missed
 T = TypeVar("T")
 
 
@@ -133,5 +134,3 @@ def _fewest(items: list[T], fails: Callable[[list[T]], bool]) -> list[T]:
         size = max(1, size // 2)
     return items
 
-
-__all__ = ["Found", "Move", "Outcome", "Step", "attempt", "shrink"]

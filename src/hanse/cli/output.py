@@ -1,0 +1,25 @@
+"""How commands speak: tables to the terminal, JSON to programs, progress where a person watches."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+WIDE = 160  # where the terminal's width is unknown, tables are not squeezed
+
+console = Console() if sys.stdout.isatty() else Console(width=WIDE)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def progress_bar() -> Progress:
+    """On standard error, and only where someone can see it."""
+    err = Console(stderr=True)
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
