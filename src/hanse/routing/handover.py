@@ -41,7 +41,7 @@ class Handovers:
         was_settled = client.is_settled
         client.turn = max(attach.turn or broker.now_ms, client.turn + 1)
         client.connected = True
-        client.overtaken = False
+        client.overtaken_by = 0
         self._answer_overtaken(client)
         if previous is not None and previous != broker.id:
             client.awaiting[client.turn] = previous
@@ -84,7 +84,7 @@ class Handovers:
             else:
                 broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock))
         elif client.turn > turn:
-            broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock, overtaken=True))
+            broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock, overtaken_by=client.turn))
         elif client.awaiting:
             client.asked.append(request)
         else:
@@ -106,7 +106,8 @@ class Handovers:
             client=name,
             turn=request.turn,
             clock=broker.state.clock,
-            known=not client.overtaken or bool(subscriptions or client.advertisements),
+            known=not client.overtaken_by or bool(subscriptions or client.advertisements),
+            overtaken_by=client.overtaken_by,
             location=client.location,
             subscriptions=subscriptions,
             advertisements=tuple(client.advertisements.values()),
@@ -124,7 +125,6 @@ class Handovers:
             left.extend(item for item in before.left_behind if item[0].id not in ids)
         broker.state.moved[name] = Moved(request.new_home, broker.now_ms + HANDOVER_GRACE_MS, left)
         del broker.clients[name]
-        broker.strategy.left(name)
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
 
@@ -145,16 +145,16 @@ class Handovers:
             return
         broker.state.clock = max(broker.state.clock, handover.clock)
         client.requests.extend(handover.requests)
-        if handover.overtaken:
-            client.overtaken = handover.turn == client.turn
-        elif handover.known:
+        if handover.overtaken_by > client.turn:
+            client.overtaken_by = handover.overtaken_by
+        if handover.known:
             self._take_over(name, client, handover)
         if client.awaiting:
             return
         broker.state.arriving -= 1
         if not broker.state.arriving:
             broker.state.meanwhile.clear()
-        if client.overtaken:
+        if client.overtaken_by:
             self._answer(client)
         else:
             self._settle(name, client)
@@ -236,6 +236,8 @@ class Handovers:
         for name, moved in list(self.broker.state.moved.items()):
             if moved.until_ms <= self.broker.now_ms:
                 del self.broker.state.moved[name]
+                if name not in self.broker.clients:
+                    self.broker.strategy.left(name)
                 for subscription, version, targets in moved.left_behind:
                     self._end(subscription, version, targets)
 

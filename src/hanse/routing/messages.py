@@ -203,6 +203,7 @@ class Guest(Struct, frozen=True, tag=True, gc=False):
     client: str
     home: str
     location: Location | None
+    version: int
 
 
 class JoinArea(Struct, frozen=True, tag=True, gc=False):
@@ -250,14 +251,14 @@ class HandoverRequest(Struct, frozen=True, tag=True, gc=False):
 class Handover(Struct, frozen=True, tag=True, gc=False):
     """The answer to a request: a client with all that belongs to it, or that it is not here.
 
-    `overtaken`: the client has since gone on, so that whoever asked is not its home any more.
+    `overtaken_by`: the turn of a later stay, at the node that has the client's state; whoever asked for an earlier one is not its home.
     """
 
     client: str
     turn: int
     clock: int
     known: bool = False
-    overtaken: bool = False
+    overtaken_by: int = 0
     location: Location | None = None
     subscriptions: tuple[tuple[Subscription, int], ...] = ()
     advertisements: tuple[Advertisement, ...] = ()

@@ -18,13 +18,13 @@ class Client(Struct):
     waiting: list[tuple[str, Notification]] = field(default_factory=list)
     turn: int = 0  # which of its stays this is
     awaiting: dict[int, str] = field(default_factory=dict)  # turn -> the node that has yet to hand it over, or to say that it can't
-    overtaken: bool = False  # it has gone on, and the next node will ask
+    overtaken_by: int = 0  # it has gone on, to a node that has its state: the turn there
     requests: list[tuple[int, Request]] = field(default_factory=list)  # what it asked for meanwhile, with the turn
     asked: list[HandoverRequest] = field(default_factory=list)  # who asked for it meanwhile
 
     @property
     def is_settled(self) -> bool:
-        return not self.awaiting and not self.overtaken
+        return not self.awaiting and not self.overtaken_by
 
 
 class Held(Struct):

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from hanse.model import Location, World
 from hanse.routing import messages as m
+from hanse.routing.settings import HANDOVER_GRACE_MS
 from hanse.routing.strategies.base import Strategy, StrategyState
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 class Visitor(Struct, frozen=True):
     home: str
-    location: Location
+    location: Location | None  # None: gone, and remembered for a while against what was said earlier and comes later
+    version: int
 
 
 class State(StrategyState):
     guests: dict[str, Visitor] = field(default_factory=dict)  # in this area, at home elsewhere
-    announced: dict[str, str] = field(default_factory=dict)  # own clients that are elsewhere, and whose guests they are
+    announced: dict[str, tuple[str, int]] = field(default_factory=dict)  # own clients elsewhere: whose guests, since which version
 
 
 class GeoSubscriber(Strategy):
@@ -50,23 +52,28 @@ class GeoSubscriber(Strategy):
         name, location = place.client, place.location
         host = self.areas.owner(location.lat, location.lon) if location is not None else self.broker.id
         before = self.state.announced.get(name)
-        if before is not None and before != host:
+        if before is not None and before[0] != host:
             self.left(name)
         if host != self.broker.id:
-            self.state.announced[name] = host
-            self.broker.send((host,), m.Guest(name, self.broker.id, location))
+            self.state.announced[name] = (host, place.version)
+            self.broker.send((host,), m.Guest(name, self.broker.id, location, place.version))
 
     def left(self, name: str) -> None:
-        host = self.state.announced.pop(name, None)
-        if host is not None:
-            self.broker.send((host,), m.Guest(name, self.broker.id, None))
+        announced = self.state.announced.pop(name, None)
+        if announced is not None:
+            host, version = announced
+            self.broker.send((host,), m.Guest(name, self.broker.id, None, version))
 
     def guest(self, guest: m.Guest, _sender: str) -> None:
-        guests = self.state.guests
-        if guest.location is not None:
-            guests[guest.client] = Visitor(guest.home, guest.location)
-        elif guest.client in guests and guests[guest.client].home == guest.home:
-            del guests[guest.client]
+        known = self.state.guests.get(guest.client)
+        if known is None or known.version <= guest.version:
+            self.state.guests[guest.client] = Visitor(guest.home, guest.location, guest.version)
+
+    def tick(self) -> None:
+        long_ago = self.broker.now_ms - HANDOVER_GRACE_MS  # versions follow the time
+        for name, guest in list(self.state.guests.items()):
+            if guest.location is None and guest.version < long_ago:
+                del self.state.guests[name]
 
     def published(self, notification: Notification) -> None:
         broker = self.broker
@@ -89,19 +96,20 @@ class GeoSubscriber(Strategy):
         homes = dict.fromkeys(
             guest.home
             for guest in self.state.guests.values()
-            if guest.home not in reached and geofence.contains(guest.location.lat, guest.location.lon)
+            if guest.location is not None and guest.home not in reached and geofence.contains(guest.location.lat, guest.location.lon)
         )
         self.broker.send(tuple(homes), m.Event(notification, home, forwarded=True))
 
     def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
         told: dict[str, dict[str, tuple[str, m.BrokerMessage]]] = {}
-        for name, host in self.state.announced.items():
-            location = self.broker.index.location(name)
-            told.setdefault(host, {})[name] = (str(location), m.Guest(name, self.broker.id, location))
+        for name, (host, version) in self.state.announced.items():
+            guest = m.Guest(name, self.broker.id, self.broker.index.location(name), version)
+            told.setdefault(host, {})[name] = (str(version), guest)
         return told
 
     def heard(self, source: str) -> dict[str, str]:
-        return {name: str(guest.location) for name, guest in self.state.guests.items() if guest.home == source}
+        guests = self.state.guests.items()
+        return {name: str(guest.version) for name, guest in guests if guest.home == source and guest.location is not None}
 
-    def untell(self, other: str, key: str, version: str) -> None:  # noqa: ARG002
-        self.broker.send((other,), m.Guest(key, self.broker.id, None))
+    def untell(self, other: str, key: str, version: str) -> None:
+        self.broker.send((other,), m.Guest(key, self.broker.id, None, int(version)))
