@@ -338,13 +338,13 @@ class Broker:
         client.subscriptions[subscription.id] = subscription
         self.install(subscription, held.version if held is not None else self.state.tombstones.get(subscription.id, 0))
 
-    def install(self, subscription: Subscription, after_version: int) -> None:
+    def install(self, subscription: Subscription, after_version: int, *, existing: bool = False) -> None:
         """Make this node the home of a subscription that the index has, newer than any other copy of it."""
         old = self.held.get(subscription.id)
         self.state.clock = max(self.state.clock, after_version)
         version = self.next_version()
         self.held[subscription.id] = Held(subscription, self.id, version)
-        self.strategy.subscribed(subscription, version, old)
+        self.strategy.subscribed(subscription, version, old, existing=existing)
 
     def _unknown_scope(self, scopes: dict[str, str]) -> str:
         for dimension, scope in scopes.items():

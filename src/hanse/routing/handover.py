@@ -173,7 +173,7 @@ class Handovers:
             held = broker.held.get(subscription.id)
             client.subscriptions[subscription.id] = subscription
             broker.index.add(subscription)
-            broker.install(subscription, max(version, held.version if held else 0))
+            broker.install(subscription, max(version, held.version if held else 0), existing=True)
         for advertisement in handover.advertisements:
             client.advertisements[advertisement.id] = advertisement
             broker.strategy.advertised(advertisement)

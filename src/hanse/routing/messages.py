@@ -149,7 +149,7 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
     version: int
     place: ClientLocation | None = None
     region: str = ""  # scoped: the scope area that it floods
-    answers: Offer | None = None  # advertised: the offer that made an existing subscription come here
+    existing: bool = False  # not new, only new here: what was published lately may be for it too
 
 
 class DropSubscription(Struct, frozen=True, tag=True, gc=False):

@@ -122,7 +122,7 @@ class Advertised(Strategy):
                     broker.placed[subscription.id] = (*placed, put.provider)
                     version = broker.held[subscription.id].version
                     place = broker.state.locations.get(name)
-                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, place, answers=put.offer))
+                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, place, existing=True))
 
     def drop_advertisement(self, drop: m.DropAdvertisement, _sender: str) -> None:
         offers = self.state.known.get(drop.provider, {})
@@ -163,7 +163,7 @@ class Advertised(Strategy):
     # --- what other brokers send ------------------------------------------------------------------------------------
 
     def put(self, put: m.PutSubscription, _sender: str) -> None:
-        if not self.hold(put) or put.answers is None:
+        if not self.hold(put) or not put.existing:
             return
         broker, subscription = self.broker, put.subscription
         for notification in self.state.fresh:

@@ -45,7 +45,7 @@ class Strategy:
         """The other brokers where a subscription is matched."""
         raise NotImplementedError
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None) -> None:  # noqa: ARG002
+    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, existing: bool) -> None:  # noqa: ARG002
         broker = self.broker
         targets = self.subscription_targets(subscription)
         before = broker.placed.get(subscription.id, ())
@@ -53,7 +53,7 @@ class Strategy:
         if targets:
             broker.placed[subscription.id] = targets
             place = None if broker.settings.flood_locations else broker.state.locations.get(subscription.client)
-            broker.send(targets, m.PutSubscription(subscription, broker.id, version, place))
+            broker.send(targets, m.PutSubscription(subscription, broker.id, version, place, existing=existing))
         elif before:
             del broker.placed[subscription.id]
         if former:
