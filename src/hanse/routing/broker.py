@@ -28,7 +28,7 @@ from hanse.routing.federation import export_types
 from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.repair import Repair
-from hanse.routing.settings import DELIVERED_KEPT, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
+from hanse.routing.settings import DELIVERED_KEPT, HANDOVER_GRACE_MS, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
 from hanse.routing.strategies import STRATEGIES
 from hanse.routing.state import BrokerState, Client, Held
 from hanse.scopes import Scopes, ScopesState
@@ -294,12 +294,17 @@ class Broker:
         if not client.is_settled:
             self.handovers.postpone(locate.client, client, locate)
             return
-        client.location = locate.location
-        place = m.ClientLocation(locate.client, locate.location, self.next_version())
+        self.locate(locate.client, client, locate.location)
+
+    def locate(self, name: str, client: Client, location: Location | None) -> None:
+        """One of this node's own clients is there; whoever needs to know is told."""
+        client.location = location
+        place = m.ClientLocation(name, location, self.next_version(), self.id)
         self.place(place)
         if self._flood_locations:
             self.send(self.federation.others[self.id], place)
-        self.strategy.located(client, place)
+        if location is not None:
+            self.strategy.located(client, place)
 
     def next_version(self) -> int:
         """A logical clock that also follows the time: what is said later has the higher version, whichever broker says it."""
@@ -484,10 +489,7 @@ class Broker:
             self.effects.append(m.Dropped(detach.client, id_, notification, "the client has gone for good"))
         self.strategy.left(detach.client)
         del self.clients[detach.client]
-        gone = m.ClientLocation(detach.client, None, self.next_version())
-        self.place(gone)
-        if self._flood_locations:
-            self.send(self.federation.others[self.id], gone)
+        self.locate(detach.client, client, None)
 
     # --- operators and time -----------------------------------------------------------------------------------------
 
@@ -532,6 +534,9 @@ class Broker:
                 if advertisement.expires_at_ms is not None and advertisement.expires_at_ms <= now:
                     del client.advertisements[advertisement.id]
                     self.strategy.unadvertised(advertisement)
+        for place in list(self.state.locations.values()):
+            if place.location is None and place.version < now - HANDOVER_GRACE_MS:  # versions follow the time
+                del self.state.locations[place.client]
         self.handovers.tick()
         self.strategy.tick()
 

@@ -163,10 +163,7 @@ class Handovers:
         broker = self.broker
         self._take_up(name, handover)
         if handover.location is not None:
-            place = m.ClientLocation(name, handover.location, broker.next_version())
-            client.location = handover.location
-            broker.place(place)
-            broker.strategy.located(client, place)
+            broker.locate(name, client, handover.location)
         for key in handover.delivered:
             broker.state.delivered.setdefault(key)
         for subscription, version in handover.subscriptions:

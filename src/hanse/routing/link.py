@@ -9,7 +9,7 @@ never lost, and a number never used twice. An end that did lose its state begins
 its outbox afresh and asks for a resync, because what was acknowledged in the old session is gone.
 
 The outbox is bounded. What does not fit is given back to the host, which tells of lost notifications; lost state is repaired by
-comparing digests once the link works again (`resync`).
+comparing digests once the link works again (`resync`). Only what nobody could say again, such as a hand-over, is always taken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
-from hanse.routing.messages import BrokerMessage
+from hanse.routing.messages import IRREPLACEABLE, BrokerMessage, innermost
 
 WINDOW = 256  # messages on their way at a time
 OUTBOX_MAX = 100_000
@@ -41,6 +41,7 @@ class LinkState(Struct):
     session: int
     first: int = 1  # the number of the first message in the outbox
     outbox: list[BrokerMessage] = field(default_factory=list)
+    irreplaceable: int = 0  # of these; they do not count for the bound
     peer_session: int = 0
     received: int = 0  # all up to this number were handed up
     overflowed: bool = False
@@ -79,7 +80,9 @@ class ReliableLink:
     def send(self, message: BrokerMessage, now_ms: int) -> Output:
         output = Output()
         state = self.state
-        if len(state.outbox) >= self.outbox_max:
+        if isinstance(innermost(message), IRREPLACEABLE):
+            state.irreplaceable += 1
+        elif len(state.outbox) - state.irreplaceable >= self.outbox_max:
             state.overflowed = True
             self.lost_count += 1
             output.lost.append(message)
@@ -137,6 +140,7 @@ class ReliableLink:
         state = self.state
         done = number - state.first + 1
         if 0 < done <= len(state.outbox):
+            state.irreplaceable -= sum(isinstance(innermost(message), IRREPLACEABLE) for message in state.outbox[:done])
             del state.outbox[:done]
             state.first += done
             self._sent = max(0, self._sent - done)

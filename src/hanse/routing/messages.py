@@ -139,6 +139,7 @@ class ClientLocation(Struct, frozen=True, tag=True, gc=False):
     client: str
     location: Location | None
     version: int
+    home: str
 
 
 class PutSubscription(Struct, frozen=True, tag=True, gc=False):
@@ -305,6 +306,10 @@ BrokerMessage: TypeAlias = (
     | Handover | Digest | DigestDiffers | Relay | Routed | Resync
 )  # fmt: skip
 Message: TypeAlias = Request | BrokerMessage
+
+
+# What nobody could say again: a full outbox still takes these. All other state is repaired by comparing digests.
+IRREPLACEABLE = (HandoverRequest, Handover, Redirect, VisibilityNews, Ask, Found, Digest, DigestDiffers, Resync)
 
 
 def innermost(message: Any) -> Any:

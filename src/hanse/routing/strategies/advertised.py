@@ -205,7 +205,7 @@ class Advertised(Strategy):
         return heard
 
     def untell(self, other: str, key: str, version: str) -> None:
-        if not key.startswith("\n"):
+        if not key.startswith("\n["):
             super().untell(other, key, version)
             return
         provider, offer = msgspec.json.decode(key, type=tuple[str, Offer])

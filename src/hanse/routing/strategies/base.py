@@ -150,17 +150,32 @@ class Strategy:
             put = m.PutSubscription(held.subscription, broker.id, held.version, place)
             for target in targets:
                 told.setdefault(target, {})[id_] = (f"{held.version} {place.version if place else 0}", put)
+        if broker.settings.flood_locations:
+            for name in broker.clients:
+                if (place := broker.state.locations.get(name)) is not None and place.home == broker.id:
+                    for target in self.others:
+                        told.setdefault(target, {})[_at(name)] = (str(place.version), place)
         return told
 
     def heard(self, source: str) -> dict[str, str]:
         """What is held here of that broker's, in the same form."""
         broker = self.broker
-        return {
+        heard = {
             id_: f"{held.version} {place.version if (place := broker.state.locations.get(held.subscription.client)) else 0}"
             for id_, held in broker.held.items()
             if held.home == source
         }
+        if broker.settings.flood_locations:
+            heard |= {_at(name): str(place.version) for name, place in broker.state.locations.items() if place.home == source}
+        return heard
 
     def untell(self, other: str, key: str, version: str) -> None:
         """Another broker holds something of ours that is not true any more."""
+        if key.startswith("\n"):
+            return  # a client that has gone elsewhere; its new home says where it is
         self.broker.send((other,), m.DropSubscription(key, int(version.split()[0]), ended=False))
+
+
+def _at(client: str) -> str:
+    """A client's place among the keys of a digest; a new line in front, which no subscription's id has."""
+    return f"\nat {client}"

@@ -70,9 +70,12 @@ class BroadcastGroups(Strategy):
         if self.is_leader:
             broker.send(self.members if sender == self.cloud else (self.cloud,), event)
 
-    def peers(self) -> Iterable[str]:
-        return () if self.is_cloud else (self.cloud,)
-
     def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
-        """What the cloud should hold, whoever carries it there."""
-        return {self.cloud: {key: item for items in super().told().values() for key, item in items.items()}}
+        """It is the cloud that holds subscriptions, whoever carries them there."""
+        told = super().told()
+        if not self.is_cloud and not self.is_leader:
+            at_leader = told.pop(self.up, {})
+            places = {key: item for key, item in at_leader.items() if key.startswith("\n")}
+            told[self.up] = places
+            told[self.cloud] = {**told.get(self.cloud, {}), **at_leader}
+        return told

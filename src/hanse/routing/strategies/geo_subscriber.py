@@ -101,15 +101,19 @@ class GeoSubscriber(Strategy):
         self.broker.send(tuple(homes), m.Event(notification, home, forwarded=True))
 
     def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
-        told: dict[str, dict[str, tuple[str, m.BrokerMessage]]] = {}
+        told = super().told()
         for name, (host, version) in self.state.announced.items():
             guest = m.Guest(name, self.broker.id, self.broker.index.location(name), version)
-            told.setdefault(host, {})[name] = (str(version), guest)
+            told.setdefault(host, {})[f"\nguest {name}"] = (str(version), guest)
         return told
 
     def heard(self, source: str) -> dict[str, str]:
         guests = self.state.guests.items()
-        return {name: str(guest.version) for name, guest in guests if guest.home == source and guest.location is not None}
+        mine = {f"\nguest {name}": str(g.version) for name, g in guests if g.home == source and g.location is not None}
+        return super().heard(source) | mine
 
     def untell(self, other: str, key: str, version: str) -> None:
-        self.broker.send((other,), m.Guest(key, self.broker.id, None, int(version)))
+        if key.startswith("\nguest "):
+            self.broker.send((other,), m.Guest(key[len("\nguest ") :], self.broker.id, None, int(version)))
+        else:
+            super().untell(other, key, version)

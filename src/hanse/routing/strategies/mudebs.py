@@ -47,7 +47,7 @@ Step: TypeAlias = "Callable[[ScopeGraph, Iterable[Place], Collection[str]], tupl
 class PutOnPath(m.PutSubscription, frozen=True, tag=True, gc=False):
     """A subscription on its way, with the scopes that it has come to."""
 
-    standing: Standing = {}
+    standing: Standing = field(default_factory=dict)
 
 
 class State(StrategyState):
@@ -138,7 +138,7 @@ class MuDebs(Strategy):
 
     # --- this broker's own clients ------------------------------------------------------------------------------------
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None) -> None:
+    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, existing: bool) -> None:  # noqa: ARG002
         if old is not None and old.subscription.scopes != subscription.scopes:
             self.broker.send(self.neighbours, m.DropSubscription(subscription.id, old.version))
         standing = self.start(subscription)
@@ -149,7 +149,7 @@ class MuDebs(Strategy):
         self._let_go(subscription.id)
         self.broker.send(self.neighbours, m.DropSubscription(subscription.id, version))
 
-    def located(self, name: str, client: Client) -> None:
+    def located(self, client: Client, place: m.ClientLocation) -> None:
         """Nobody else needs it: a subscriber's home compares its location with the geofence of a notification."""
 
     def published(self, notification: Notification) -> None:

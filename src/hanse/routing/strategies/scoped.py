@@ -303,11 +303,8 @@ class Scoped(Strategy):
 
     # --- repair -----------------------------------------------------------------------------------------------------
 
-    def peers(self) -> Iterable[str]:
-        return self.neighbours
-
     def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
-        told: dict[str, dict[str, tuple[str, m.BrokerMessage]]] = {}
+        told = super().told()  # locations, if they are flooded
         for region, area in self.state.areas.items():
             above = self.above(region)
             if above is not None:
@@ -320,7 +317,8 @@ class Scoped(Strategy):
         return told
 
     def heard(self, source: str) -> dict[str, str]:
-        heard = {f"area {region}": "True" for region, area in self.state.areas.items() if source in area.children}
+        heard = {key: version for key, version in super().heard(source).items() if key.startswith("\n")}
+        heard |= {f"area {region}": "True" for region, area in self.state.areas.items() if source in area.children}
         for id_, held in self.broker.held.items():
             for region, via in held.vias.items():
                 if via == source:
@@ -329,7 +327,9 @@ class Scoped(Strategy):
 
     def untell(self, other: str, key: str, version: str) -> None:
         kind, _, rest = key.partition(" ")
-        if kind == "area":
+        if key.startswith("\n"):
+            super().untell(other, key, version)
+        elif kind == "area":
             self.broker.send((other,), m.LeaveArea(rest))
         else:
             region, _, id_ = rest.partition("\n")
