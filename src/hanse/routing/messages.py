@@ -309,7 +309,9 @@ Message: TypeAlias = Request | BrokerMessage
 
 
 # What nobody could say again: a full outbox still takes these. All other state is repaired by comparing digests.
-IRREPLACEABLE = (HandoverRequest, Handover, Redirect, VisibilityNews, Ask, Found, Digest, DigestDiffers, Resync)
+IRREPLACEABLE = (
+    HandoverRequest, Handover, Redirect, VisibilityNews, Ask, Found, JoinArea, AreaReady, LeaveArea, Digest, DigestDiffers, Resync
+)  # fmt: skip
 
 
 def innermost(message: Any) -> Any:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import html
 import io
+import os
 import re
 import sys
 from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -30,8 +32,11 @@ if TYPE_CHECKING:
 # Okabe and Ito: eight colours that people with any kind of colour vision tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A7A7A", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":")
 HATCHES = ("", "///", "...", "\\\\\\", "xx", "++", "oo", "--")
 ABSENT = "–"
+LEGEND_WIDTH = 110  # letters
+FILE_WIDTH = 132  # of what is printed where no terminal says how wide it is
 COMPARED = ("", "paper", "ours", "difference", "in %", "comment")
 
 
@@ -60,6 +65,7 @@ class Plot(msgspec.Struct, frozen=True):
     ylabel: str
     log: bool
     note: str
+    log_x: bool = False
 
 
 Section = Words | Table | Plot
@@ -78,6 +84,8 @@ class Report:
     def table(self, heading: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, note: str = "", key: str) -> None:
         """A table; columns that hold only numbers (or None: not known) stand to the right. `key` names it in the JSON."""
         kept = tuple(tuple(row) for row in rows)
+        if len(set(columns)) != len(columns):
+            raise ValueError(f"table {key!r} has two columns of one name")
         for row in kept:
             if len(row) != len(columns):
                 raise ValueError(f"table {key!r} has {len(columns)} columns, but a row of {len(row)}: {row!r}")
@@ -130,10 +138,11 @@ class Report:
         ylabel: str,
         xlabel: str = "",
         log: bool = False,
+        log_x: bool = False,
         note: str = "",
     ) -> None:
-        """One line a series; categories that are numbers are placed to scale. `nan` leaves a gap."""
-        self._add_plot(Plot(heading, name, "lines", tuple(categories), _tuples(series), xlabel, ylabel, log, note))
+        """One line a series; categories that are numbers are placed to scale. A value that is `nan` is left out."""
+        self._add_plot(Plot(heading, name, "lines", tuple(categories), _tuples(series), xlabel, ylabel, log, note, log_x))
 
     def data(self) -> dict[str, object]:
         """All tables by key, each a list of rows by column name, with the words beside them."""
@@ -160,6 +169,8 @@ class Report:
 
     def _print(self, out: Path) -> None:
         console = Console(highlight=False)
+        if not console.is_terminal and "COLUMNS" not in os.environ:
+            console.width = FILE_WIDTH
         console.rule(RichText(self.title, style="bold"))
         _print_paragraphs(console, self.intro)
         for section in self.sections:
@@ -202,7 +213,7 @@ def progress(description: str, total: float) -> Iterator[Callable[[float], None]
 
 def number(value: float) -> str:
     """A number as people read it: thousands apart, no more digits than it has to say."""
-    if value != value:  # noqa: PLR0124 - not a number
+    if isnan(value):
         return ABSENT
     if isinstance(value, int) or value == int(value):
         return f"{int(value):,}"
@@ -259,8 +270,11 @@ def _print_paragraphs(console: Console, paragraphs: str, style: str = "") -> Non
 
 def _rich_table(table: Table) -> RichTable:
     drawn = RichTable(title=RichText(table.heading, style="bold"), title_justify="left", header_style="bold cyan")
-    for column, numeric in zip(table.columns, table.numeric, strict=True):
-        drawn.add_column(RichText(column), justify="right" if numeric else "left", no_wrap=numeric)
+    for at, (column, numeric) in enumerate(zip(table.columns, table.numeric, strict=True)):
+        widest = max((len(row[at]) for row in table.shown), default=0)
+        drawn.add_column(
+            RichText(column), justify="right" if numeric else "left", min_width=widest if numeric else None, overflow="fold"
+        )
     for row in table.shown:
         drawn.add_row(*(RichText(cell) for cell in row))
     return drawn
@@ -312,7 +326,9 @@ def _figure(plot: Plot) -> Figure:
     axes.set_ylabel(plot.ylabel)
     axes.set_xlabel(plot.xlabel)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
-    axes.set_title(plot.heading, loc="left", fontweight="bold", pad=26 if len(plot.series) > 1 else 8, fontsize=11)
+    rows = -(-len(plot.series) // _in_a_row(plot)) if len(plot.series) > 1 else 0
+    title_gap = 8 + 17 * rows
+    axes.set_title(plot.heading, loc="left", fontweight="bold", pad=title_gap, fontsize=11)
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -327,6 +343,11 @@ def _figure(plot: Plot) -> Figure:
             borderpad=0.2,
         )
     return figure
+
+
+def _in_a_row(plot: Plot) -> int:
+    """How many entries of the legend fit side by side."""
+    return max(1, min(len(plot.series), LEGEND_WIDTH // (max(map(len, plot.series)) + 6)))
 
 
 def _draw_bars(axes: Axes, plot: Plot) -> None:
@@ -344,13 +365,27 @@ def _draw_bars(axes: Axes, plot: Plot) -> None:
 
 
 def _draw_lines(axes: Axes, plot: Plot) -> None:
-    numbers = [category for category in plot.categories if isinstance(category, int | float)]
-    places = numbers if len(numbers) == len(plot.categories) else [float(at) for at in range(len(plot.categories))]
+    from matplotlib.ticker import NullLocator
+
+    numbers = [float(category) for category in plot.categories if isinstance(category, int | float)]
+    to_scale = len(numbers) == len(plot.categories)
+    places = numbers if to_scale else [float(at) for at in range(len(plot.categories))]
+    if plot.log_x:
+        axes.set_xscale("log")
     for index, (label, values) in enumerate(plot.series.items()):
-        colour = COLOURS[index % len(COLOURS)]
-        marker = MARKERS[index % len(MARKERS)]
-        axes.plot(places, values, label=label, color=colour, marker=marker, markersize=6, linewidth=1.8)
-    axes.set_xticks(places, [_tick(place) if numbers else str(place) for place in plot.categories])  # type: ignore[arg-type]
+        known = [(place, value) for place, value in zip(places, values, strict=True) if not isnan(value)]
+        axes.plot(
+            [place for place, _ in known],
+            [value for _, value in known],
+            label=label,
+            color=COLOURS[index % len(COLOURS)],
+            marker=MARKERS[index % len(MARKERS)],
+            linestyle=LINES[index % len(LINES)],
+            markersize=7,
+            linewidth=1.8,
+        )
+    axes.set_xticks(places, [_tick(place) for place in places] if to_scale else [str(category) for category in plot.categories])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.margins(y=0.12)
 
 
@@ -364,7 +399,7 @@ def _tick(value: float) -> str:
 
 def _short(value: float) -> str:
     """Three digits above a bar."""
-    if value != value:  # noqa: PLR0124 - not a number
+    if isnan(value):
         return ""
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size * 0.9995:

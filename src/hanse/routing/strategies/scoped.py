@@ -134,10 +134,11 @@ class Scoped(Strategy):
 
     def join_area(self, join: m.JoinArea, sender: str) -> None:
         area = self._enter(join.region)
-        area.children.add(sender)
-        for held in self.broker.held.values():
-            if join.region in held.vias and held.vias[join.region] != sender:
-                self.broker.send((sender,), self._put(held, join.region))
+        if sender not in area.children:  # else it only asks again whether all was told; what it misses its digest shows
+            area.children.add(sender)
+            for held in self.broker.held.values():
+                if join.region in held.vias and held.vias[join.region] != sender:
+                    self.broker.send((sender,), self._put(held, join.region))
         if area.ready:
             self.broker.send((sender,), m.AreaReady(join.region))
         else:
