@@ -5,8 +5,9 @@ once each, and acknowledges the last one in order. What is not acknowledged in t
 Three numbers per direction say it all: what was sent last, what was acknowledged, what was received in order.
 
 The host stores both ends' state with its broker's, in one transaction, before any frame leaves: an acknowledged message is then
-never lost, and a number never used twice. An end that did lose its state begins a new session; the other end notices, numbers
-its outbox afresh and asks for a resync, because what was acknowledged in the old session is gone.
+never lost, and a number never used twice. An end that did lose its state begins a new, higher session. Every frame says which
+session it is from and which one it is for: what was meant for an earlier life is not taken, and the answer shows the new one. The
+other end then numbers its outbox afresh and asks for a resync, because what was acknowledged in the old session is gone.
 
 The outbox is bounded. What does not fit is given back to the host, which tells of lost notifications; lost state is repaired by
 comparing digests once the link works again (`resync`). Only what nobody could say again, such as a hand-over, is always taken.
@@ -29,8 +30,8 @@ class Frame(Struct, frozen=True, array_like=True):
     """A message with its number, and always an acknowledgement; number 0 is an acknowledgement alone."""
 
     session: int
+    to_session: int  # 0: not known yet
     number: int
-    acknowledges_session: int
     acknowledges: int
     message: BrokerMessage | None = None
 
@@ -103,7 +104,7 @@ class ReliableLink:
 
     def _frame(self, number: int, message: BrokerMessage = None) -> Frame:
         state = self.state
-        return Frame(state.session, number, state.peer_session, state.received, message)
+        return Frame(state.session, state.peer_session, number, state.received, message)
 
     def receive(self, frame: Frame, now_ms: int) -> Output:
         output = Output()
@@ -112,10 +113,11 @@ class ReliableLink:
             if frame.session < state.peer_session:
                 return output  # from a life that has ended
             self._meet(frame.session, output)
-        if frame.acknowledges_session == state.session:
+        if frame.to_session == state.session:
             self._acknowledged(frame.acknowledges, output, now_ms)
         if frame.number:
-            self._take(frame, output)
+            if frame.to_session in (0, state.session):
+                self._take(frame, output)
             if not any(f.number for f in output.frames):  # frames with messages acknowledge too
                 output.frames.append(self._frame(0))
             else:
@@ -123,11 +125,9 @@ class ReliableLink:
         return output
 
     def _meet(self, session: int, output: Output) -> None:
-        """The other end has begun anew."""
+        """The other end is new, or has begun anew and lost all that it had acknowledged."""
         state = self.state
         if state.peer_session:
-            # it has lost all that it had acknowledged: number the outbox afresh, in a session of our own that it cannot mistake
-            state.session += 1
             state.first = 1
             self._sent = 0
             self._retry_at_ms = None

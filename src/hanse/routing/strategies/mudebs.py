@@ -203,9 +203,10 @@ class MuDebs(Strategy):
             if broker.held[subscription.id].home == broker.id:
                 if lies_in(broker.index.location(subscription.client), notification.geofence):
                     broker.deliver(subscription, notification, home)
+            elif self.every_path:
+                hops.update(dict.fromkeys(self.state.senders[subscription.id]))
             else:
-                senders = self.state.senders[subscription.id]
-                hops.update(dict.fromkeys(senders if self.every_path else senders[:1]))
+                hops[self.state.senders[subscription.id][0]] = None
         hops.pop(sender, None)
         broker.send(tuple(hops), m.Event(notification, home))
 
