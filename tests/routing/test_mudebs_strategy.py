@@ -12,10 +12,13 @@ from hanse.scopes import NEVER, Scopes
 from hanse.simulation.engine import Simulator
 from hanse.simulation.topologies import NET_SIZES, transit_stub
 
-for strategy in (MuDebs, MuDebsEveryPath):
-    STRATEGIES.setdefault(strategy.name, strategy)
-
 Known = dict[str, tuple[str, ...]]  # by broker, or by dimension
+
+
+@pytest.fixture(autouse=True)
+def _offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for strategy in (MuDebs, MuDebsEveryPath):
+        monkeypatch.setitem(STRATEGIES, strategy.name, strategy)
 
 
 def family() -> Scopes:

@@ -83,7 +83,8 @@ class Areas:
         for corner in (south, north):  # where the clipped foot of the perpendicular is not the nearest point: beyond a right angle
             distance = np.minimum(distance, _haversine(lat, lon, corner, lon + side))
         reach = np.sin(np.radians(circle.radius_deg) / 2) ** 2
-        found: NDArray[np.int64] = np.flatnonzero(distance <= reach) + low
+        # in doubt touched: a field too many costs a message, one too few a notification
+        found: NDArray[np.int64] = np.flatnonzero(distance <= reach * (1 + 1e-12) + 1e-24) + low
         return found
 
     def _fields_of_polygon(self, polygon: Polygon) -> NDArray[np.int64]:

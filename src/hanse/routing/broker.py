@@ -214,30 +214,36 @@ class Broker:
     def deliver_everywhere(self, notification: Notification, home: str, only: Iterable[str] | None = None) -> None:
         """Match, deliver to own clients, and tell the homes of the others (those in `only`, if given)."""
         remote: dict[str, list[str]] = {}
+        gone: dict[str, list[str]] = {}
         moved = self.state.moved
         for subscription in self.match(notification):
             there = self.held[subscription.id].home
             if there == self.id:
                 self.deliver(subscription, notification, home)
-            elif only is None or there in only or subscription.client in moved:
+            elif only is None or there in only:
                 remote.setdefault(there, []).append(subscription.id)
+            elif subscription.client in moved:
+                gone.setdefault(there, []).append(subscription.id)
         for there, ids in remote.items():
-            self._pass_on(there, notification, tuple(ids), home)
+            self.send_data(there, m.Delivery(notification, tuple(ids), home), notification)
+        for there, ids in gone.items():
+            self._forward_delivery(there, notification, tuple(ids), home)
         if self.state.arriving:
             self.handovers.remember(notification, home)
 
-    def _pass_on(self, there: str, notification: Notification, ids: tuple[str, ...], home: str) -> None:
-        """To where the subscribers are at home; if export rules forbid it from here, by the publisher's broker."""
-        if not self.send_data(there, m.Delivery(notification, ids, home), notification) and home != self.id:
+    def _forward_delivery(self, there: str, notification: Notification, ids: tuple[str, ...], home: str) -> None:
+        """To where the subscribers have gone; if export rules forbid it from here, the publisher's broker does it."""
+        if not self.send_data(there, m.Delivery(notification, ids, home, forwarded=True), notification) and home != self.id:
             self.send((home,), m.Redirect(notification.id, ids, there))
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
         notification = self.state.restricted.get(redirect.notification)
         if notification is not None:
+            delivery = m.Delivery(notification, redirect.subscriptions, self.id, forwarded=True)
             if redirect.to == self.id:
-                self._delivery(m.Delivery(notification, redirect.subscriptions, self.id), "")
+                self._delivery(delivery, "")
             else:
-                self.send_data(redirect.to, m.Delivery(notification, redirect.subscriptions, self.id), notification)
+                self.send_data(redirect.to, delivery, notification)
 
     def deliver(self, subscription: Subscription, notification: Notification, home: str) -> None:
         """To a client that has (or had) its home here; once, whatever brought the notification here."""
@@ -249,7 +255,7 @@ class Broker:
         if client is None or subscription.id not in client.subscriptions:
             moved = self.state.moved.get(subscription.client)
             if moved is not None:
-                self._pass_on(moved.to, notification, (subscription.id,), home)
+                self._forward_delivery(moved.to, notification, (subscription.id,), home)
             return
         delivered[key] = None
         if len(delivered) > DELIVERED_KEPT:
@@ -273,10 +279,10 @@ class Broker:
                     elsewhere.setdefault(there, []).append(id_)
             elif held.home != self.id:
                 elsewhere.setdefault(held.home, []).append(id_)
-            elif held.subscription.expires_at_ms is None or held.subscription.expires_at_ms > notification.published_at_ms:
+            elif not delivery.forwarded or self.handovers.still_wants(held.subscription, notification, delivery.home):
                 self.deliver(held.subscription, notification, delivery.home)
         for there, ids in elsewhere.items():
-            self._pass_on(there, notification, tuple(ids), delivery.home)
+            self._forward_delivery(there, notification, tuple(ids), delivery.home)
 
     # --- requests of clients ----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from hanse.routing.settings import HANDOVER_GRACE_MS, REQUESTS_WAITING_MAX, WAIT
 from hanse.routing.state import Client, Moved
 
 if TYPE_CHECKING:
-    from hanse.model import Notification, Subscription
+    from hanse.model import Location, Notification, Subscription
     from hanse.routing.broker import Broker
 
 
@@ -214,18 +214,23 @@ class Handovers:
             del meanwhile[next(iter(meanwhile))]
 
     def _look_again(self, client: Client) -> None:
-        broker = self.broker
         where = next((r.location for _, r in reversed(client.requests) if isinstance(r, m.Locate)), client.location)
-        for notification, home in broker.state.meanwhile.values():
-            location = broker.publisher_location(notification)
+        for notification, home in self.broker.state.meanwhile.values():
             for subscription in client.subscriptions.values():
-                if (
-                    satisfies(subscription, notification, location, where)
-                    and (subscription.expires_at_ms is None or subscription.expires_at_ms > notification.published_at_ms)
-                    and broker.scopes.visible(notification.scopes, subscription.scopes, notification.attributes)
-                    and broker.federation.may_hear(home, broker.id, notification)
-                ):
-                    broker.deliver(subscription, notification, home)
+                if self.still_wants(subscription, notification, home, where):
+                    self.broker.deliver(subscription, notification, home)
+
+    def still_wants(self, subscription: Subscription, notification: Notification, home: str, where: Location | None = None) -> bool:
+        """Whether a subscription matches a notification as things stand here now (with its client at `where`, if given)."""
+        broker = self.broker
+        if where is None:
+            where = broker.index.location(subscription.client)
+        return (
+            satisfies(subscription, notification, broker.publisher_location(notification), where)
+            and (subscription.expires_at_ms is None or subscription.expires_at_ms > notification.published_at_ms)
+            and broker.scopes.visible(notification.scopes, subscription.scopes, notification.attributes)
+            and broker.federation.may_hear(home, broker.id, notification)
+        )
 
     # --- time -------------------------------------------------------------------------------------------------------
 

@@ -184,6 +184,7 @@ class Delivery(Struct, frozen=True, tag=True, gc=False):
     notification: Notification
     subscriptions: tuple[str, ...]
     home: str  # the publisher's broker
+    forwarded: bool = False  # by a former home, which may know less than the present one: look again
 
 
 class PutAdvertisement(Struct, frozen=True, tag=True, gc=False):

@@ -179,18 +179,18 @@ def _read_workload(path: Path, ids: list[str]) -> Iterator[tuple[int, str, m.Req
             if row["type"] == "location":
                 yield at_ms, node, m.Locate(client, Location(lat, lon))
                 continue
+            if row["type"] not in ("subscription", "event"):
+                raise InvalidInput(f"type {row['type']!r} is not location, subscription or event")
             topic = row["topic"]
             geofence = Circle(lat, lon, _float(row, "radius_deg"))
             if row["type"] == "subscription":
                 subscription = Subscription(id=f"{client}/{topic}", client=client, selectors=(Selector(topic=topic),), geofence=geofence)
                 yield at_ms, node, m.Subscribe(subscription)
-            elif row["type"] == "event":
+            else:
                 notification = Notification(id=f"{client}@{at_ms}", publisher=client, topic=topic, geofence=geofence, published_at_ms=at_ms)
                 yield at_ms, node, m.Publish(notification)
-            else:
-                raise InvalidInput(f"type {row['type']!r} is not location, subscription or event")
         except InvalidInput as error:
-            raise error.at(row["?"]) from None
+            raise (error if error.place else error.at(row["?"])) from None
 
 
 def _rows(path: Path, columns: str) -> Iterator[dict[str, str]]:

@@ -15,7 +15,8 @@ and leaves once for each neighbour that leads to a subscriber, except the one th
 another way is a message, too, but ends there. `every_path` says what counts as a way: the first copy of a subscription alone, or
 each of its copies, which makes more messages and brings no notification to anyone else.
 
-Clients stay where they are, and links lose nothing: there is neither hand-over nor repair.
+Clients stay where they are, and links lose nothing: there is neither hand-over nor repair. Hence it is not offered among
+`STRATEGIES`; a study adds it for its own brokers.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ class PutOnPath(m.PutSubscription, frozen=True, tag=True, gc=False):
 
 
 class State(StrategyState):
-    standings: dict[str, Standing] = field(default_factory=dict)  # by subscription
     senders: dict[str, list[str]] = field(default_factory=dict)  # by subscription: who sent a copy, the first one first
     seen: dict[str, None] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class MuDebs(Strategy):
         self._somewhere = {(d, scope) for node in self._known.values() for d, scopes in node.items() for scope in scopes}
 
     def handlers(self) -> dict[type, Callable[[Any, str], None]]:
-        return {PutOnPath: self.put}
+        return {PutOnPath: self.receive}
 
     # --- which way ----------------------------------------------------------------------------------------------------
 
@@ -141,12 +141,9 @@ class MuDebs(Strategy):
     def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, existing: bool) -> None:  # noqa: ARG002
         if old is not None and old.subscription.scopes != subscription.scopes:
             self.broker.send(self.neighbours, m.DropSubscription(subscription.id, old.version))
-        standing = self.start(subscription)
-        self.state.standings[subscription.id] = standing
-        self._flood(self.broker.held[subscription.id], standing, "")
+        self._flood(self.broker.held[subscription.id], self.start(subscription), "")
 
     def unsubscribed(self, subscription: Subscription, version: int) -> None:
-        self._let_go(subscription.id)
         self.broker.send(self.neighbours, m.DropSubscription(subscription.id, version))
 
     def located(self, client: Client, place: m.ClientLocation) -> None:
@@ -157,7 +154,7 @@ class MuDebs(Strategy):
 
     # --- what other brokers send --------------------------------------------------------------------------------------
 
-    def put(self, put: m.PutSubscription, sender: str) -> None:
+    def receive(self, put: PutOnPath, sender: str) -> None:
         id_ = put.subscription.id
         held = self.broker.held.get(id_)
         if held is not None and held.version == put.version:
@@ -166,10 +163,8 @@ class MuDebs(Strategy):
             return
         if not self.hold(put):
             return
-        standing = put.standing if isinstance(put, PutOnPath) else {}
         self.state.senders[id_] = [sender]
-        self.state.standings[id_] = standing
-        self._flood(self.broker.held[id_], standing, sender)
+        self._flood(self.broker.held[id_], put.standing, sender)
 
     def drop(self, drop: m.DropSubscription, sender: str) -> None:
         broker = self.broker
@@ -177,13 +172,9 @@ class MuDebs(Strategy):
         if held is None:
             broker.forget(drop.id, drop.version)
         elif held.home != broker.id and held.version <= drop.version:
-            self._let_go(drop.id)
+            self.state.senders.pop(drop.id, None)
             broker.forget(drop.id, drop.version)
             broker.send([node for node in self.neighbours if node != sender], drop)
-
-    def _let_go(self, id_: str) -> None:
-        self.state.standings.pop(id_, None)
-        self.state.senders.pop(id_, None)
 
     def event(self, event: m.Event, sender: str) -> None:
         if event.notification.id not in self.state.seen:
