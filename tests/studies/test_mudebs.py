@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from hanse.routing import STRATEGIES
 from hanse.simulation.topologies import transit_stub
 from hanse.studies.mudebs import (
     LEVELS,
@@ -114,6 +115,11 @@ def test_the_product_delivers_in_three_dimensions_with_filters(level: int) -> No
     assert outcome.arrived == outcome.promised > 0
     assert outcome.alone.arrived == outcome.alone.promised > 0
     assert outcome.unpromised == 0
+
+
+def test_only_the_study_is_offered_the_routing_of_the_paper(results: Results) -> None:
+    assert not [name for name in STRATEGIES if name.startswith("mudebs")]
+    assert results.outcomes
 
 
 def test_the_same_seed_gives_the_same_outcome() -> None:
