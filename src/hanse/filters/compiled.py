@@ -98,22 +98,25 @@ def rename_attributes(text: str, rename: Rename) -> str:
 def _compiled(text: str, language: Literal["q", "quality"], node: Node | None, getter_of: GetterOf) -> Filter:
     atoms: list[Atom] = []
     rest: list[Node] = []
+    checks: list[Predicate] = []
+    rest_checks: list[Predicate] = []
     for part in _conjuncts(node):
+        check = predicate(part, getter_of)
+        checks.append(check)
         atom = _atom(part)
         if atom is None:
             rest.append(part)
+            rest_checks.append(check)
         else:
             atoms.append(atom)
-    parts = [predicate(part, getter_of) for part in _conjuncts(node)]
-    residual = join(";", rest) if rest else None
     return Filter(
         text=text,
         canonical="" if node is None else node.text,
         language=language,
         atoms=tuple(atoms),
-        residual=None if residual is None else predicate(residual, getter_of),
-        residual_key="" if residual is None else residual.text,
-        matches=all_of(parts),
+        residual=all_of(rest_checks) if rest else None,
+        residual_key=join(";", rest).text if rest else "",
+        matches=all_of(checks),
     )
 
 

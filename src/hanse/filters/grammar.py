@@ -15,10 +15,25 @@ from typing import Any, Final
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 
-from hanse.filters.paths import NAME_PATTERN, Path, parse_path
+from hanse.filters.paths import PATH_PATTERN, Path, parse_path
 from hanse.filters.patterns import pattern_search
-from hanse.filters.terms import Exists, Interval, Joined, Node, Pattern, Value, Within, join, quoted
-from hanse.filters.values import DATE_PATTERN, DATETIME_PATTERN, TIME_PATTERN, Kind, temporal_value
+from hanse.filters.plain import parse_plain
+from hanse.filters.terms import (
+    Exists,
+    Joined,
+    Node,
+    Pattern,
+    Value,
+    Within,
+    equality,
+    join,
+    number,
+    order,
+    quoted,
+    text_or_moment,
+    value_range,
+)
+from hanse.filters.values import DATE_PATTERN, DATETIME_PATTERN, NUMBER_PATTERN, TIME_PATTERN, temporal_value
 from hanse.model import InvalidInput
 
 MAX_LENGTH: Final = 8192
@@ -43,11 +58,11 @@ _GRAMMAR = rf"""
     other: BOOLEAN -> boolean
         | URI -> uri
 
-    PATH: /{NAME_PATTERN}(?:\[[^\[\]"]*\])*/
+    PATH: /{PATH_PATTERN}/
     ORDER: ">=" | "<=" | ">" | "<"
     EQUALITY: "==" | "!="
     MATCHING: "~=" | "!~="
-    NUMBER.2: /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/
+    NUMBER.2: /{NUMBER_PATTERN}/
     STRING: /"(?:\\.|[^"\\])*"/
     DATETIME.5: /{DATETIME_PATTERN}/
     DATE.4: /{DATE_PATTERN}/
@@ -75,15 +90,21 @@ def parse(text: str) -> Node | None:
         raise InvalidInput(f"the filter has {len(text)} characters; {MAX_LENGTH} are allowed")
     if not text.strip():
         return None
-    try:
-        node: Node = _parser.parse(text)  # type: ignore[assignment]
-    except UnexpectedInput as error:
-        raise _refusal(text, error) from None
+    node = parse_plain(text) or parse_any(text)
     terms, values = _sizes(node)
     if terms > MAX_TERMS:
         raise InvalidInput(f"the filter has {terms} terms; {MAX_TERMS} are allowed")
     if values > MAX_VALUES:
         raise InvalidInput(f"the filter lists {values} values; {MAX_VALUES} are allowed")
+    return node
+
+
+def parse_any(text: str) -> Node:
+    """What `parse_plain` gives, for every filter."""
+    try:
+        node: Node = _parser.parse(text)  # type: ignore[assignment]
+    except UnexpectedInput as error:
+        raise _refusal(text, error) from None
     return node
 
 
@@ -131,13 +152,10 @@ class _Builder(Transformer[Any, Any]):
         return Exists(_path(path))
 
     def ordered(self, path: Token, operator: Token, value: Value) -> Node:
-        is_open = len(operator) == 1
-        interval = Interval(value, None, is_open) if operator[0] == ">" else Interval(None, value, is_open)
-        return Within(_path(path), negated=False, intervals=(interval,))
+        return order(_path(path), operator, value)
 
     def equals(self, path: Token, operator: Token, *choices: Value) -> Node:
-        intervals = {choice.text: Interval(choice, choice) for choice in choices}
-        return Within(_path(path), operator == "!=", tuple(intervals[text] for text in sorted(intervals)))
+        return equality(_path(path), operator, choices)
 
     def ranged(self, path: Token, operator: Token, low: Value, high: Value) -> Node:
         if low.kind != high.kind:
@@ -145,11 +163,12 @@ class _Builder(Transformer[Any, Any]):
                 f"the range {_shown(low.text)} to {_shown(high.text)} mixes {low.kind} and {high.kind}; use one kind",
                 path.start_pos,
             )
-        if low.key > high.key:  # type: ignore[operator]
+        node = value_range(_path(path), operator, low, high)
+        if node is None:
             raise _complaint(
                 f"the range {_shown(low.text)} to {_shown(high.text)} is empty; put the lower bound first", path.start_pos
             )
-        return Within(_path(path), operator == "!=", (Interval(low, high if low.key != high.key else low),))
+        return node
 
     def matches(self, path: Token, operator: Token, pattern: Token) -> Node:
         # a backslash before a quote means the quote to RE2 too, so a quoted pattern is taken as it stands
@@ -161,10 +180,10 @@ class _Builder(Transformer[Any, Any]):
         return Pattern(_path(path), operator == "!~=", inside)
 
     def number(self, token: Token) -> Value:
-        number = float(token) + 0.0  # -0.0 is 0.0
-        if number in (float("inf"), float("-inf")):
+        value = number(token)
+        if value is None:
             raise _complaint(f"the number {_shown(token)} is too large; a double ends at 1.8e308", token.start_pos)
-        return Value("number", number, repr(number).removesuffix(".0"))
+        return value
 
     def text(self, token: Token) -> Value:
         try:
@@ -173,7 +192,7 @@ class _Builder(Transformer[Any, Any]):
             raise _complaint(
                 f"{_shown(token)} has an escape that JSON does not know; write \\\\ for a backslash", token.start_pos
             ) from None
-        return _text_literal(text)
+        return text_or_moment(text)
 
     def moment(self, token: Token) -> Value:
         moment = temporal_value(token)
@@ -186,13 +205,6 @@ class _Builder(Transformer[Any, Any]):
 
     def uri(self, token: Token) -> Value:
         return Value("text", str(token), quoted(str(token)))
-
-
-def _text_literal(text: str) -> Value:
-    """A quoted text: a moment if it reads as one, since filters compare those as instants."""
-    moment = temporal_value(text)
-    kind: Kind = moment[0] if moment else "text"
-    return Value(kind, moment[1] if moment else text, text if moment else quoted(text))
 
 
 def _path(token: Token) -> Path:

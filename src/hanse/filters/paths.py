@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -43,17 +43,18 @@ ATTRIBUTE_TYPES: Final = frozenset(
     }
 )
 NAME_PATTERN: Final = r"[^\W\d][\w:\/#%@$&?+.\-]*"  # the names of the specification, and URIs
+PATH_PATTERN: Final = rf'{NAME_PATTERN}(?:\[[^\[\]"]*\])*'
 _SCALARS = frozenset({str, int, float, bool})  # exact classes: what nearly every value is of
 _URI_START = re.compile(r"[A-Za-z][A-Za-z0-9+\-]*://")
 _BEFORE_URI = re.compile(r"\.(?=[A-Za-z][A-Za-z0-9+\-]*://)")
 _PATH = re.compile(r"([^\[\]]+)((?:\[[^\[\]]+\])*)")
 
 
-class Path(Struct, frozen=True):
+class Path(Struct, frozen=True, dict=True):
     names: tuple[str, ...]
     inner: tuple[str, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The canonical form, which reads back as the same path."""
         return ".".join(map(_written, self.names)) + (f"[{'.'.join(map(_written, self.inner))}]" if self.inner else "")

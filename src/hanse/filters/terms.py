@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import isfinite
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from hanse.filters.paths import Path, renamed_path
-from hanse.filters.values import Kind  # noqa: TC001  msgspec may resolve it
+from hanse.filters.values import Kind, temporal_value
 from hanse.model import InvalidInput
 
 MAX_DEPTH: Final = 32  # AND inside OR inside AND ...
@@ -43,6 +44,18 @@ class Interval(Struct, frozen=True):
         bound = self.low or self.high
         assert bound is not None
         return bound.kind
+
+
+def number(text: str) -> Value | None:
+    """None: it is too large for a double."""
+    key = float(text) + 0.0  # -0.0 is 0.0
+    return Value("number", key, repr(key).removesuffix(".0")) if isfinite(key) else None
+
+
+def text_or_moment(text: str) -> Value:
+    """A quoted text: a moment if it reads as one, since filters compare those as instants."""
+    moment = temporal_value(text)
+    return Value(moment[0], moment[1], text) if moment else Value("text", text, quoted(text))
 
 
 class Exists(Struct, frozen=True):
@@ -99,6 +112,24 @@ class Joined(Struct, frozen=True):
 Node: TypeAlias = Exists | Within | Pattern | Joined
 
 
+def order(path: Path, operator: str, value: Value) -> Within:
+    is_open = len(operator) == 1
+    beyond = Interval(value, None, is_open) if operator[0] == ">" else Interval(None, value, is_open)
+    return Within(path, negated=False, intervals=(beyond,))
+
+
+def equality(path: Path, operator: str, choices: tuple[Value, ...]) -> Within:
+    intervals = {choice.text: Interval(choice, choice) for choice in choices}
+    return Within(path, operator == "!=", tuple(intervals[text] for text in sorted(intervals)))
+
+
+def value_range(path: Path, operator: str, low: Value, high: Value) -> Within | None:
+    """From one to another value of the same kind; None: it is empty."""
+    if low.key > high.key:  # type: ignore[operator]
+        return None
+    return Within(path, operator == "!=", (Interval(low, high if low.key != high.key else low),))
+
+
 def join(sign: str, nodes: list[Node]) -> Node:
     parts: dict[str, Node] = {}
     for node in nodes:
@@ -113,8 +144,7 @@ def join(sign: str, nodes: list[Node]) -> Node:
     return Joined(sign, tuple(parts[text] for text in texts), sign.join(texts), depth)
 
 
-def quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+quoted: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def renamed(node: Node, rename: Rename) -> Node:

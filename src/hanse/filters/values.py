@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 Kind: TypeAlias = Literal["number", "text", "instant", "time", "boolean"]
 
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+NUMBER_PATTERN: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 DATE_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 # ETSI allows a decimal comma; in a filter a comma also parts values, so it needs the zone behind it to be a fraction
 TIME_PATTERN: Final = rf"[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,9}}|,[0-9]{{1,9}}(?={_ZONE}))?{_ZONE}?"

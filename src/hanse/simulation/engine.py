@@ -2,7 +2,7 @@
 
 Within a millisecond all brokers first take what other brokers sent, then what clients send; and among these first locations, then
 subscriptions, then notifications, then deliveries. These are the rules of the DisGB authors' simulator, so that their runs can be
-replayed message by message; two messages of one class on one link keep their order.
+replayed message by message. Apart from that, messages on one link keep their order.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 RANKS: dict[type, int] = {
     m.ClientLocation: 0,
-    m.Guest: 0,
-    m.DropSubscription: 2,
     m.Event: 3,
     m.RestrictedEvent: 3,
     m.Delivery: 4,

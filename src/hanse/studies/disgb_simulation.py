@@ -338,6 +338,7 @@ def _words(report: Report, sizes: Sizes, runs: Runs, seed: int) -> None:
     here = expected_dht_ms(topology("cities", nodes=sizes.brokers, seed=seed, clients=sizes.clients))
     below = sum(_without_locations(outcome) < outcome.messages["dht"] for outcome in runs.draws)
     below_e = sum(outcome.messages["geo-subscriber"] < outcome.messages["dht"] for outcome in runs.draws)
+    dht = runs.few["dht"]
     clients, last = max(runs.trend.items())
     first_clients, first = min(runs.trend.items())
     many_clients, many = max(runs.many_trend.items())
@@ -348,7 +349,7 @@ def _words(report: Report, sizes: Sizes, runs: Runs, seed: int) -> None:
         brokers are apart decides what DHT costs, since every event travels to the broker of its topic and back: 10 ms and twice
         the mean way between a client's broker and a topic's. For {sizes.draws} draws of {sizes.brokers} cities this comes to
         {expected[0]:.0f} to {expected[-1]:.0f} ms, half of them below {expected[len(expected) // 2]:.0f}; for the draw of this
-        seed to {here:.0f} ms, and we measured {runs.few["dht"].latency.mean:.0f}. The paper's 353 ms is one draw like these. Where the
+        seed to {here:.0f} ms, and we measured {dht.latency.mean:.0f}. The paper's 353 ms is one draw like these. Where the
         brokers are close together, DHT is faster, and geofences reach into more areas, so that DisGB sends more: DisGB S is below
         DHT in {below} of the {len(runs.draws)} draws, DisGB E in {below_e}.
 
@@ -360,7 +361,7 @@ def _words(report: Report, sizes: Sizes, runs: Runs, seed: int) -> None:
         brokers it is {many.latency.mean:.1f} ms with {many_clients:,} clients, and 16 in the paper with {PAPER_CLIENTS:,}. The
         latency of BG and GQPS is subject to the same: their detours concern only what goes to others.
 
-        Fields. With {sizes.brokers} brokers the areas are made of fields of {runs.few["dht"].field_deg:g} degrees. {sizes.many}
+        Fields. With {sizes.brokers} brokers the areas are made of fields of {dht.field_deg:g} degrees. {sizes.many}
         brokers at large cities stand closer than that; their areas are made of fields of {runs.many["dht"].field_deg:g} degrees,
         the largest with which each has one.
 

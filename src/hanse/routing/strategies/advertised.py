@@ -167,8 +167,8 @@ class Advertised(Strategy):
             return
         broker, subscription = self.broker, put.subscription
         for notification in self.state.fresh:
-            where = broker.publisher_location(notification), broker.index.location(subscription.client)
-            if satisfies(subscription, notification, *where) and broker.scopes.visible(
+            where = put.place.location if put.place is not None else None  # as the home knew it, not as it may be by now
+            if satisfies(subscription, notification, broker.publisher_location(notification), where) and broker.scopes.visible(
                 notification.scopes, subscription.scopes, notification.attributes
             ):
                 broker.send_data(put.home, m.Delivery(notification, (subscription.id,), broker.id), notification)

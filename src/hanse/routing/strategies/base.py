@@ -52,7 +52,7 @@ class Strategy:
         former = [node for node in before if node not in targets] if before else ()
         if targets:
             broker.placed[subscription.id] = targets
-            place = None if broker.settings.flood_locations else broker.state.locations.get(subscription.client)
+            place = None if broker.settings.flood_locations and not existing else broker.state.locations.get(subscription.client)
             broker.send(targets, m.PutSubscription(subscription, broker.id, version, place, existing=existing))
         elif before:
             del broker.placed[subscription.id]
