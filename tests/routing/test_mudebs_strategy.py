@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hanse.model import InvalidInput, Notification, Subscription
-from hanse.routing import STRATEGIES, Broker, Federation, Node, Settings, both_ways
+from hanse.routing import Broker, Federation, Node, Settings, both_ways
 from hanse.routing import messages as m
 from hanse.routing.strategies.mudebs import MuDebs, MuDebsEveryPath
 from hanse.scopes import NEVER, Scopes
@@ -13,12 +13,6 @@ from hanse.simulation.engine import Simulator
 from hanse.simulation.topologies import NET_SIZES, transit_stub
 
 Known = dict[str, tuple[str, ...]]  # by broker, or by dimension
-
-
-@pytest.fixture(autouse=True)
-def _offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for strategy in (MuDebs, MuDebsEveryPath):
-        monkeypatch.setitem(STRATEGIES, strategy.name, strategy)
 
 
 def family() -> Scopes:

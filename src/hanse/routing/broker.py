@@ -29,7 +29,7 @@ from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.repair import Repair
 from hanse.routing.settings import DELIVERED_KEPT, HANDOVER_GRACE_MS, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
-from hanse.routing.strategies import STRATEGIES
+from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.routing.state import BrokerState, Client, Held
 from hanse.scopes import Scopes, ScopesState
 
@@ -55,7 +55,9 @@ class Broker:
         self.effects: list[m.Effect] = []
         self.index = MatchIndex()
         self._use(BrokerState())
-        self.strategy = STRATEGIES[settings.strategy](self)
+        if (strategy := STRATEGIES.get(settings.strategy) or STUDIED.get(settings.strategy)) is None:
+            raise InvalidInput(f"there is no strategy {settings.strategy!r}; take one of {', '.join(STRATEGIES)}")
+        self.strategy = strategy(self)
         self.handovers = Handovers(self)
         self.queries = Queries(self)
         self.repair = Repair(self)
@@ -349,13 +351,13 @@ class Broker:
         client.subscriptions[subscription.id] = subscription
         self.install(subscription, held.version if held is not None else self.state.tombstones.get(subscription.id, 0))
 
-    def install(self, subscription: Subscription, after_version: int, *, existing: bool = False) -> None:
+    def install(self, subscription: Subscription, after_version: int, *, lived_at: str = "") -> None:
         """Make this node the home of a subscription that the index has, newer than any other copy of it."""
         old = self.held.get(subscription.id)
         self.state.clock = max(self.state.clock, after_version)
         version = self.next_version()
         self.held[subscription.id] = Held(subscription, self.id, version)
-        self.strategy.subscribed(subscription, version, old, existing=existing)
+        self.strategy.subscribed(subscription, version, old, lived_at=lived_at)
 
     def _unknown_scope(self, scopes: dict[str, str]) -> str:
         for dimension, scope in scopes.items():

@@ -137,7 +137,7 @@ class Handovers:
 
     # --- the new home -----------------------------------------------------------------------------------------------
 
-    def arrived(self, handover: m.Handover, _sender: str) -> None:
+    def arrived(self, handover: m.Handover, sender: str) -> None:
         broker = self.broker
         name = handover.client
         client = broker.clients.get(name)
@@ -148,7 +148,7 @@ class Handovers:
         if handover.overtaken_by > client.turn:
             client.overtaken_by = handover.overtaken_by
         if handover.known:
-            self._take_over(name, client, handover)
+            self._take_over(name, client, handover, sender)
         if client.awaiting:
             return
         broker.state.arriving -= 1
@@ -159,7 +159,7 @@ class Handovers:
         else:
             self._settle(name, client)
 
-    def _take_over(self, name: str, client: Client, handover: m.Handover) -> None:
+    def _take_over(self, name: str, client: Client, handover: m.Handover, previous: str) -> None:
         broker = self.broker
         self._take_up(name, handover)
         if handover.location is not None:
@@ -170,7 +170,7 @@ class Handovers:
             held = broker.held.get(subscription.id)
             client.subscriptions[subscription.id] = subscription
             broker.index.add(subscription)
-            broker.install(subscription, max(version, held.version if held else 0), existing=True)
+            broker.install(subscription, max(version, held.version if held else 0), lived_at=previous)
         for advertisement in handover.advertisements:
             client.advertisements[advertisement.id] = advertisement
             broker.strategy.advertised(advertisement)

@@ -150,7 +150,7 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
     version: int
     place: ClientLocation | None = None
     region: str = ""  # scoped: the scope area that it floods
-    existing: bool = False  # not new, only new here: what was published lately may be for it too
+    lived_at: str = ""  # it is not new, only new here, and was at home there before: what was published lately may be for it too
 
 
 class DropSubscription(Struct, frozen=True, tag=True, gc=False):

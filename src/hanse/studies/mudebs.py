@@ -14,7 +14,6 @@ of a subscription as a scope of its own, `any`, above s1. The meaning is then th
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import pairwise
 from math import cos, hypot, pi, sin
 from random import Random
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec import Struct
 
 from hanse.model import TOP, Advertisement, Notification, Subscription
-from hanse.routing import STRATEGIES, Settings
+from hanse.routing import Settings
 from hanse.routing import messages as m
 from hanse.routing.oracle import World
 from hanse.routing.strategies.mudebs import MuDebs, MuDebsEveryPath
@@ -35,7 +34,7 @@ from hanse.simulation.workloads.mudebs import client_of, combinations_of
 from hanse.studies.report import Report, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -228,18 +227,6 @@ class Calls:
                 self.notifications.append((node, notification))
 
 
-@contextmanager
-def _paper_strategies() -> Iterator[None]:
-    """Brokers that are made meanwhile may route as the paper does; nobody else is offered that."""
-    added = {strategy.name: strategy for strategy in (MuDebs, MuDebsEveryPath) if strategy.name not in STRATEGIES}
-    STRATEGIES.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            del STRATEGIES[name]
-
-
 class Run:
     """One case, routed one way. Each phase has come to rest before the next begins; a message takes a millisecond a link."""
 
@@ -250,8 +237,7 @@ class Run:
         self.calls = Calls(case)
         settings = Settings(strategy, case.federation, known_scopes=case.known, admission=admission)
         latencies = {node: dict.fromkeys(others, 1) for node, others in case.federation.neighbours.items()}
-        with _paper_strategies():
-            self.simulator = Simulator(settings, self.scopes, latencies=latencies)
+        self.simulator = Simulator(settings, self.scopes, latencies=latencies)
         self.do((node, m.Advertise(advertisement)) for node, advertisement in self.calls.advertisements)
 
     def do(self, requests: Iterable[tuple[str, m.Request]]) -> None:

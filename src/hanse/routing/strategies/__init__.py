@@ -9,11 +9,14 @@ from hanse.routing.strategies.flood_subscriptions import FloodSubscriptions
 from hanse.routing.strategies.geo_publisher import GeoPublisher
 from hanse.routing.strategies.geo_subscriber import GeoSubscriber
 from hanse.routing.strategies.grid_quorum import GridQuorum
+from hanse.routing.strategies.mudebs import MuDebs, MuDebsEveryPath
 from hanse.routing.strategies.scoped import Scoped
 
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy
     for strategy in (FloodEvents, FloodSubscriptions, GeoSubscriber, GeoPublisher, Dht, GridQuorum, BroadcastGroups, Scoped, Advertised)
 }
+# A paper's own routing, to be compared with: it does not promise all that the meaning does, so nobody is offered it.
+STUDIED: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (MuDebs, MuDebsEveryPath)}
 
-__all__ = ["STRATEGIES", "Strategy"]
+__all__ = ["STRATEGIES", "STUDIED", "Strategy"]

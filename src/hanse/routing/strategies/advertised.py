@@ -122,7 +122,7 @@ class Advertised(Strategy):
                     broker.placed[subscription.id] = (*placed, put.provider)
                     version = broker.held[subscription.id].version
                     place = broker.state.locations.get(name)
-                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, place, existing=True))
+                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, place, lived_at=broker.id))
 
     def drop_advertisement(self, drop: m.DropAdvertisement, _sender: str) -> None:
         offers = self.state.known.get(drop.provider, {})
@@ -163,10 +163,12 @@ class Advertised(Strategy):
     # --- what other brokers send ------------------------------------------------------------------------------------
 
     def put(self, put: m.PutSubscription, _sender: str) -> None:
-        if not self.hold(put) or not put.existing:
+        if not self.hold(put) or not put.lived_at:
             return
         broker, subscription = self.broker, put.subscription
         for notification in self.state.fresh:
+            if not broker.federation.may_hear(broker.id, put.lived_at, notification):
+                continue
             where = put.place.location if put.place is not None else None  # as the home knew it, not as it may be by now
             if satisfies(subscription, notification, broker.publisher_location(notification), where) and broker.scopes.visible(
                 notification.scopes, subscription.scopes, notification.attributes

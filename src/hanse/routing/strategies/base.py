@@ -45,15 +45,15 @@ class Strategy:
         """The other brokers where a subscription is matched."""
         raise NotImplementedError
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, existing: bool) -> None:  # noqa: ARG002
+    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
         broker = self.broker
         targets = self.subscription_targets(subscription)
         before = broker.placed.get(subscription.id, ())
         former = [node for node in before if node not in targets] if before else ()
         if targets:
             broker.placed[subscription.id] = targets
-            place = None if broker.settings.flood_locations and not existing else broker.state.locations.get(subscription.client)
-            broker.send(targets, m.PutSubscription(subscription, broker.id, version, place, existing=existing))
+            place = None if broker.settings.flood_locations and not lived_at else broker.state.locations.get(subscription.client)
+            broker.send(targets, m.PutSubscription(subscription, broker.id, version, place, lived_at=lived_at))
         elif before:
             del broker.placed[subscription.id]
         if former:

@@ -138,7 +138,7 @@ class MuDebs(Strategy):
 
     # --- this broker's own clients ------------------------------------------------------------------------------------
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, existing: bool) -> None:  # noqa: ARG002
+    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
         if old is not None and old.subscription.scopes != subscription.scopes:
             self.broker.send(self.neighbours, m.DropSubscription(subscription.id, old.version))
         self._flood(self.broker.held[subscription.id], self.start(subscription), "")

@@ -170,7 +170,7 @@ class Scoped(Strategy):
     def _put(self, held: Held, region: str) -> m.PutSubscription:
         return m.PutSubscription(held.subscription, held.home, held.version, None, region)
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, existing: bool) -> None:  # noqa: ARG002
+    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
         broker = self.broker
         id_ = subscription.id
         before = self.state.domains.get(id_, ())
