@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hanse.model import Location
+from hanse.model import WORLD, Circle, Location
 from hanse.routing import Federation, Node
 from hanse.routing.federation import both_ways
 from hanse.simulation.topologies import topology
 from hanse.studies import disgb, disgb_experiment, disgb_simulation
 from hanse.studies.disgb_analysis import table_1
+from hanse.studies.disgb_circles import touched
 from hanse.studies.disgb_runs import NAMES, SCENARIOS, Task, broadcast_groups, field_size, run, run_all, spread
 
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ def test_brokers_of_the_experiment_send_what_the_formulas_say(scenario: str) -> 
         outcome = run(task(strategy))
         assert outcome.between - outcome.messages.get("Delivery", 0) == calculated.get(strategy, 0)
         assert outcome.latency.count > 0
+
+
+def test_circles_that_nearly_touch_let_more_events_over_than_fields_with_a_gap() -> None:
+    assert touched(Circle(49.5, 5.5, 0.5), "Paris") == {"Frankfurt"}
+    assert touched(Circle(48.9, 2.4, 0.5), "Paris") == set()
+    assert touched(WORLD, "Paris") == {"Frankfurt", "Columbus"}
+    task = Task(workload="environmental", strategy="", clients=900, duration_s=60, seed=1, circles=True)
+    messages = run(task).messages
+    assert 0 < messages["matched events"] < messages["geo-publisher"]
+    assert messages["geo-subscriber"] == 2 * run(task).counted.events
 
 
 def test_every_strategy_delivers_the_same_number_and_disgb_as_fast_as_flooding() -> None:

@@ -21,7 +21,9 @@ from hanse.routing.federation import both_ways
 from hanse.simulation.engine import Delivered, Simulator
 from hanse.simulation.latency import by_distance
 from hanse.simulation.topologies import topology
-from hanse.simulation.workloads import Action, Fields, Workload, experiment_federation, workload
+from hanse.simulation.workloads import Fields, Workload, experiment_federation, workload
+from hanse.studies.disgb_circles import calculate_in_circles
+from hanse.studies.disgb_requests import request_of
 from hanse.studies.report import progress
 
 if TYPE_CHECKING:
@@ -47,7 +49,10 @@ SUBSCRIPTION_CLASSES: Final = ("PutSubscription", "DropSubscription")
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """One run. `brokers` at large cities; none: the three of the experiment. `strategy` empty: only calculate."""
+    """One run. `brokers` at large cities; none: the three of the experiment. `strategy` empty: only calculate.
+
+    `circles`: the areas and clients of the experiment are in the authors' circles (only calculated).
+    """
 
     workload: str
     strategy: str
@@ -56,6 +61,7 @@ class Task(Struct, frozen=True, kw_only=True):
     seed: int
     brokers: int = 0
     flood_locations: bool = False
+    circles: bool = False
 
 
 class Spread(Struct, frozen=True):
@@ -152,7 +158,7 @@ def run(task: Task) -> Outcome:
         else topology("cities", nodes=task.brokers, seed=task.seed, clients=task.clients)
     )
     field_deg = field_size(federation)
-    options: dict[str, Any] = {"field_deg": field_deg}
+    options: dict[str, Any] = {"field_deg": None if task.circles else field_deg}
     if task.workload == "hiking":
         options["preset"] = "simulation" if task.brokers else "experiment"
     load = workload(task.workload, federation, clients=task.clients, duration_s=task.duration_s, seed=task.seed, **options)
@@ -160,6 +166,8 @@ def run(task: Task) -> Outcome:
     counted, calculated = calculate(load, settings)
     if not task.strategy:
         nothing = spread(Counter())
+        if task.circles:
+            calculated = calculate_in_circles(load)
         return Outcome(task, counted, calculated, nothing, nothing, 0, 0, field_deg, process_time() - started)
     simulator, tally = simulate(load, settings)
     # the delay is from the first broker to the receiving one, without the client's hop
@@ -192,21 +200,6 @@ def simulate(load: Workload, settings: Settings) -> tuple[Simulator, Tally]:
     finally:
         gc.unfreeze()
     return simulator, tally
-
-
-def request_of(action: Action) -> m.Request:
-    do: Any = action.do
-    match type(do).__name__:
-        case "Attach":
-            return m.Attach(action.client)
-        case "Locate":
-            return m.Locate(action.client, do.location)
-        case "Subscribe":
-            return m.Subscribe(do.subscription)
-        case "Publish":
-            return m.Publish(do.notification)
-        case other:
-            raise InvalidInput(f"the workloads of DisGB have no {other}")
 
 
 def settings_for(strategy: str, federation: Federation, field_deg: float, *, flood_locations: bool) -> Settings:
