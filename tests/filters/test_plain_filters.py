@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hanse.filters import Filter, compile_q, path_getter
+from hanse.filters import Filter, compile_q
 from hanse.filters.compiled import _compiled
 from hanse.filters.grammar import parse_any
 from hanse.filters.plain import parse_plain
@@ -82,7 +82,7 @@ def parser_says(text: str) -> Any:
 
 
 def compiled(text: str, node: Any) -> Filter:
-    return _compiled(text, "q", node, path_getter)
+    return _compiled(text, "q", node)
 
 
 @settings(max_examples=1500)

@@ -95,7 +95,9 @@ notifications = st.builds(
 def ladders_sort_at_once() -> Iterator[None]:
     """A few subscriptions would otherwise all wait, and sorting would not be tested."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ladder, "_WAITING_MIN", 1)
+        patch.setattr(ladder, "_WAITING_MAX", 2)
+        patch.setattr(ladder, "_SHORT_MIN", 4)
+        patch.setattr(ladder, "_DEAD_MIN", 2)
         yield
 
 

@@ -1,0 +1,295 @@
+"""What a broker promises its clients and its host, whatever the strategy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hanse.model import Advertisement, Circle, InvalidInput, Location, Notification, Selector, Subscription
+from hanse.routing import STRATEGIES, Broker, ExportRule, Federation, Group, Link, Node, Settings, both_ways
+from hanse.routing import messages as m
+from hanse.scopes import Scopes
+
+LINE = ["a", "b", "c", "d"]
+
+
+def federation(*, cloud: bool = False) -> Federation:
+    nodes = [Node(name, Location(0.0, 20.0 * i)) for i, name in enumerate(LINE)]
+    pairs = list(zip(LINE, LINE[1:], strict=False))
+    if cloud:
+        nodes.append(Node("cloud", Location(0.0, 90.0)))
+        pairs.append(("d", "cloud"))
+    return Federation(tuple(nodes), both_ways(pairs))
+
+
+class Town:
+    """Brokers in a line, and everything that they want done, done at once."""
+
+    def __init__(self, strategy: str = "flood-events", scopes: Scopes | None = None, **options: Any) -> None:
+        if strategy == "broadcast-groups":
+            options = {"groups": (Group("a", ("b",)), Group("c", ("d",))), **options}
+        given = options.pop("federation", None) or federation(cloud=strategy == "broadcast-groups")
+        self.settings = Settings(strategy, given, **options)
+        snapshot = (scopes or Scopes()).to_struct()
+        self.brokers = {node: Broker(node, self.settings, Scopes.from_struct(snapshot)) for node in given.ids}
+        self.effects: list[m.Effect] = []
+        self.crossed: list[tuple[str, str, Any]] = []
+        self.store: dict[str, tuple[Notification, ...]] = {}
+        self.now = 1000
+
+    def tell(self, node: str, message: Any, sender: str = "") -> None:
+        queue = [(node, message, sender)]
+        while queue:
+            here, what, source = queue.pop(0)
+            for effect in self.brokers[here].handle(what, source, self.now):
+                if isinstance(effect, m.Send):
+                    for target in effect.to:
+                        assert target in self.settings.federation.neighbours[here]
+                        self.crossed.append((here, target, m.innermost(effect.message)))
+                        queue.append((target, effect.message, here))
+                elif isinstance(effect, m.Lookup):
+                    queue.append((here, m.Answer(effect.query.id, effect.asker, self.store.get(here, ())), ""))
+                else:
+                    self.effects.append(effect)
+
+    def of(self, kind: type) -> list[Any]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def delivered(self) -> list[tuple[str, str]]:
+        return [(effect.client, effect.notification.id) for effect in self.of(m.Deliver)]
+
+
+def subscription(id_: str = "s", client: str = "sub", **members: Any) -> m.Subscribe:
+    return m.Subscribe(Subscription(id=id_, client=client, **members))
+
+
+def publication(id_: str = "n", client: str = "pub", **members: Any) -> m.Publish:
+    return m.Publish(Notification(id=id_, publisher=client, **members))
+
+
+def test_handling_is_all_that_a_broker_does() -> None:
+    """The same messages give the same effects: nothing else flows in."""
+    town, twin = Town("scoped"), Town("scoped")
+    for t in (town, twin):
+        t.tell("a", subscription())
+        t.tell("d", publication())
+    assert town.effects == twin.effects
+    assert town.brokers["a"].dump() == twin.brokers["a"].dump()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_broker_comes_back_as_it_was_stored(strategy: str) -> None:
+    town = Town(strategy)
+    town.tell("a", m.Attach("sub", Location(0.0, 1.0)))
+    town.tell("d", m.Attach("pub", Location(0.0, 61.0)))
+    town.tell("a", subscription(selectors=(Selector(type="Bus"),), q="speed>50"))
+    town.tell("d", m.Advertise(Advertisement(id="ad", client="pub", selectors=(Selector(type="Bus"),))))
+    for node in town.brokers:
+        dumped = town.brokers[node].dump()
+        town.brokers[node] = Broker.restore(node, town.settings, dumped)
+        assert town.brokers[node].dump() == dumped
+    town.tell("d", publication(types=("Bus",), attributes={"speed": 60}, advertisement="ad", geofence=Circle(0.0, 0.0, 5.0)))
+    assert town.delivered() == [("sub", "n")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (subscription(q="speed>"), "column"),
+        (subscription(quality="precision"), None),
+        (subscription(scopes={"area": "mars"}), "no scope 'mars'"),
+        (m.Unsubscribe("sub", "none"), "no subscription 'none'"),
+        (m.Unadvertise("pub", "none"), "no advertisement 'none'"),
+        (publication(advertisement="none"), "no active advertisement 'none'"),
+        (publication(scopes={"area": "mars"}), "no scope 'mars'"),
+        (m.Advertise(Advertisement(id="a", client="pub", q="((")), "column"),
+        (m.SetVisibility("area", "x", "y", "", ""), "no dimension 'area'"),
+        (m.JoinScope("area", "mars"), "no scope 'mars'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_reason_and_changes_nothing(request_: m.Request, reason: str | None) -> None:
+    town = Town("scoped")
+    before = town.brokers["a"].dump()
+    town.tell("a", request_)
+    if reason is None:
+        assert not town.of(m.Reject)
+        return
+    assert reason in town.of(m.Reject)[0].reason
+    after = msgspec.msgpack.decode(town.brokers["a"].dump())
+    for clients in (after["state"]["clients"].values(),):  # at most the client itself is new
+        assert all(not c["subscriptions"] and not c["advertisements"] for c in clients)
+    assert msgspec.msgpack.decode(before)["state"]["held"] == after["state"]["held"]
+
+
+def test_a_subscription_belongs_to_its_client() -> None:
+    town = Town()
+    town.tell("a", subscription(client="one"))
+    town.tell("a", subscription(client="two"))
+    assert "belongs to another client" in town.of(m.Reject)[0].reason
+
+
+def test_a_notification_below_its_guarantee_stays_at_home_and_the_producer_is_told() -> None:
+    town = Town()
+    town.tell("a", subscription())
+    town.tell("d", m.Advertise(Advertisement(id="ad", client="pub", quality="precision>=4")))
+    town.tell("d", publication("bad", quality={"precision": 3.0}, advertisement="ad"))
+    town.tell("d", publication("none", advertisement="ad"))
+    town.tell("d", publication("good", quality={"precision": 4.0}, advertisement="ad"))
+    assert town.delivered() == [("sub", "good")]
+    assert [(r.client, r.request) for r in town.of(m.Reject)] == [("pub", "bad"), ("pub", "none")]
+    assert "below the guarantee" in town.of(m.Reject)[0].reason
+
+
+def test_where_advertisements_are_required_nothing_goes_without() -> None:
+    town = Town(require_advertisements=True)
+    town.tell("a", subscription())
+    town.tell("d", publication())
+    assert not town.delivered()
+    assert "must name its advertisement" in town.of(m.Reject)[0].reason
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_expires_is_over_everywhere(strategy: str) -> None:
+    town = Town(strategy)
+    town.tell("a", subscription(expires_at_ms=2000, selectors=(Selector(type="Bus"),)))
+    town.tell("d", publication("early", types=("Bus",)))
+    town.now = 2000
+    town.tell("d", publication("late", types=("Bus",)))
+    for node in town.brokers:
+        town.tell(node, m.Tick())
+    assert town.delivered() == [("sub", "early")]
+    assert [len(broker.held) for broker in town.brokers.values()] == [0] * len(town.brokers)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_client_that_detaches_leaves_nothing_behind(strategy: str) -> None:
+    town = Town(strategy)
+    town.tell("a", m.Attach("sub", Location(0.0, 45.0)))
+    town.tell("a", subscription())
+    town.tell("a", m.Advertise(Advertisement(id="ad", client="sub", selectors=(Selector(type="Bus"),))))
+    town.tell("a", m.Disconnect("sub"))
+    town.tell("d", publication())
+    town.tell("a", m.Detach("sub"))
+    assert [effect.notification.id for effect in town.of(m.Dropped)] == ["n"]
+    assert all(not broker.held and "sub" not in broker.clients for broker in town.brokers.values())
+    town.tell("d", publication("later"))
+    assert not town.delivered()
+
+
+def test_what_comes_while_a_client_is_away_waits_for_it() -> None:
+    town = Town()
+    town.tell("a", subscription())
+    town.tell("a", m.Disconnect("sub"))
+    town.tell("d", publication("one"))
+    town.tell("d", publication("two"))
+    assert not town.delivered()
+    town.tell("a", m.Attach("sub"))
+    assert town.delivered() == [("sub", "one"), ("sub", "two")]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_client_takes_along_what_is_its_own(strategy: str) -> None:
+    town = Town(strategy)
+    town.tell("a", m.Attach("sub", Location(0.0, 0.0)))
+    town.tell("a", subscription(selectors=(Selector(type="Bus"),)))
+    town.tell("a", m.Disconnect("sub"))
+    town.tell("b", publication("while away", types=("Bus",)))
+    town.tell("d", m.Attach("sub", Location(0.0, 60.0), previous="a"))
+    town.tell("b", publication("after", types=("Bus",), geofence=Circle(0.0, 60.0, 3.0)))
+    town.tell("b", publication("elsewhere", types=("Bus",), geofence=Circle(0.0, 0.0, 3.0)))
+    town.now += 120_000
+    for node in town.brokers:
+        town.tell(node, m.Tick())
+    town.tell("b", publication("much later", types=("Bus",)))
+    assert town.delivered() == [("sub", "while away"), ("sub", "after"), ("sub", "much later")]
+    assert "sub" not in town.brokers["a"].clients
+
+
+def test_nothing_crosses_a_link_that_forbids_it() -> None:
+    open_, closed = ExportRule(), ExportRule(deny_types=("Secret",))
+    nodes = tuple(Node(name, Location(0.0, 10.0 * i)) for i, name in enumerate("abc"))
+    links = (Link("a", "b", closed), Link("b", "a"), Link("a", "c", open_), Link("c", "a"), Link("c", "b", open_), Link("b", "c"))
+    for strategy in STRATEGIES:
+        if strategy == "broadcast-groups":
+            continue
+        town = Town(strategy, federation=Federation(nodes, links))
+        town.tell("b", subscription(selectors=(Selector(type="Secret"),)))
+        town.tell("a", m.Advertise(Advertisement(id="ad", client="pub", selectors=(Selector(type="Secret"),))))
+        town.tell("a", publication(types=("Secret",)))
+        assert town.delivered() == [("sub", "n")], strategy  # by way of c
+        for source, target, message in town.crossed:
+            if hasattr(message, "notification"):
+                assert (source, target) != ("a", "b"), strategy
+
+
+@pytest.mark.parametrize("advertise_ids", [False, True])
+def test_subscriptions_and_queries_go_straight_to_providers(advertise_ids: bool) -> None:
+    town = Town("advertised", advertise_ids=advertise_ids)
+    town.tell("d", publication("first", types=("Bus",), entity="urn:bus:1"))
+    town.crossed.clear()
+    town.tell("a", subscription(selectors=(Selector(type="Bus"),)))
+    town.tell("a", subscription("other", selectors=(Selector(type="Ship"),)))
+    put = [(a, b) for a, b, message in town.crossed if isinstance(message, m.PutSubscription)]
+    assert put == [("a", "b"), ("b", "c"), ("c", "d")]  # one way, once
+    town.store = {"d": (Notification(id="state", publisher="pub", types=("Bus",), entity="urn:bus:1"),)}
+    town.tell("a", m.Query("q1", "sub", (Selector(type="Bus"),)))
+    town.tell("a", m.Query("q2", "sub", (Selector(type="Ship"),)))
+    assert [(reply.query, [e.entity for e in reply.entities]) for reply in town.of(m.Reply)] == [("q2", []), ("q1", ["urn:bus:1"])] or [
+        (reply.query, [e.entity for e in reply.entities]) for reply in town.of(m.Reply)
+    ] == [("q1", ["urn:bus:1"]), ("q2", [])]
+
+
+def test_queries_without_offers_ask_everyone_and_export_rules_hold() -> None:
+    closed = ExportRule(ids=("urn:public:*",))
+    nodes = tuple(Node(name) for name in "ab")
+    town = Town("flood-events", federation=Federation(nodes, (Link("a", "b", closed), Link("b", "a"))))
+    entities = [Notification(id=f"state {i}", publisher="p", types=("Bus",), entity=i) for i in ("urn:public:1", "urn:private:1")]
+    town.store = {"a": tuple(entities)}
+    town.tell("b", m.Query("q", "sub"))
+    (reply,) = town.of(m.Reply)
+    assert [e.entity for e in reply.entities] == ["urn:public:1"]
+
+
+def test_an_unknown_node_or_strategy_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no node of the federation"):
+        Broker("x", Settings("flood-events", federation()))
+    with pytest.raises(InvalidInput, match="no strategy 'magic'"):
+        Broker("a", Settings("magic", federation()))
+    with pytest.raises(InvalidInput, match="need a node for the cloud"):
+        Settings("broadcast-groups", federation())
+    with pytest.raises(InvalidInput, match="not connected"):
+        Settings("flood-events", Federation((Node("a"), Node("b"))))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "links", "complaint"),
+    [
+        (("a", "a"), (), "same id"),
+        (("a",), (("a", "x"),), "no node"),
+        (("a", "b"), (("a", "b"), ("a", "b")), "twice"),
+        (("a", "b"), (("a", "b"),), "no way back"),
+        (("a",), (("a", "a"),), "to itself"),
+    ],
+)
+def test_an_impossible_federation_is_refused(nodes: tuple[str, ...], links: tuple[tuple[str, str], ...], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        Federation(tuple(Node(name) for name in nodes), tuple(Link(a, b) for a, b in links))
+
+
+def test_every_message_survives_the_wire() -> None:
+    """What a scenario sends between brokers is the same after encoding and decoding."""
+    from hanse.simulation.faults import FaultyFederation
+    from hanse.simulation.scenarios import scenario
+
+    decoder = msgspec.msgpack.Decoder(m.BrokerMessage)
+    kinds = set()
+    for strategy in STRATEGIES:
+        for seed in range(4):
+            run = FaultyFederation(scenario(seed, strategy))
+            run.run()
+            for sent in run.sent:
+                assert decoder.decode(msgspec.msgpack.encode(sent.message)) == sent.message
+                kinds.add(type(m.innermost(sent.message)).__name__)
+    assert {"Event", "Delivery", "PutSubscription", "JoinArea", "PutAdvertisement", "Handover", "RestrictedEvent"} <= kinds
