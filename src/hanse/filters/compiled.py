@@ -13,8 +13,8 @@ unanchored. Text is ordered by code points.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Final, Literal
+from functools import cached_property, lru_cache
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -26,6 +26,9 @@ from hanse.filters.values import number_value
 from hanse.model import InvalidInput
 
 COMPILED_CACHE_SIZE: Final = 4096
+
+Language: TypeAlias = Literal["q", "quality"]
+_GETTERS: Final[dict[Language, GetterOf]] = {"q": path_getter, "quality": flat_getter}
 
 
 class Atom(Struct, frozen=True):
@@ -46,16 +49,21 @@ class Atom(Struct, frozen=True):
         return any(self.low <= number <= self.high for number in numbers)  # type: ignore[operator]
 
 
-class Filter(Struct, frozen=True, eq=False, kw_only=True):
+class Filter(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """A compiled filter. Equal, and equally hashed, if it says the same in canonical form; pickles as its text."""
 
     text: str
     canonical: str
-    language: Literal["q", "quality"]
+    language: Language
     atoms: tuple[Atom, ...]
     residual: Predicate | None  # None: the atoms say it all
     residual_key: str
-    matches: Predicate
+    conjuncts: tuple[Node, ...]
+
+    @cached_property
+    def matches(self) -> Predicate:
+        """Made when first asked for: an index lives on the atoms and the residual."""
+        return all_of([predicate(part, _GETTERS[self.language]) for part in self.conjuncts])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.canonical == other.canonical and self.language == other.language
@@ -73,7 +81,7 @@ class Filter(Struct, frozen=True, eq=False, kw_only=True):
 @lru_cache(maxsize=COMPILED_CACHE_SIZE)
 def compile_q(text: str) -> Filter:
     """The NGSI-LD query `text`; the empty one matches everything. Raises InvalidInput."""
-    return _compiled(text, "q", parse(text), path_getter)
+    return _compiled(text, "q", parse(text))
 
 
 @lru_cache(maxsize=COMPILED_CACHE_SIZE)
@@ -86,7 +94,7 @@ def compile_quality(text: str) -> Filter:
     node = parse(text)
     for part in _conjuncts(node):
         _check_quality(part)
-    return _compiled(text, "quality", node, flat_getter)
+    return _compiled(text, "quality", node)
 
 
 def rename_attributes(text: str, rename: Rename) -> str:
@@ -95,18 +103,14 @@ def rename_attributes(text: str, rename: Rename) -> str:
     return "" if node is None else renamed(node, rename).text
 
 
-def _compiled(text: str, language: Literal["q", "quality"], node: Node | None, getter_of: GetterOf) -> Filter:
+def _compiled(text: str, language: Language, node: Node | None) -> Filter:
+    conjuncts = _conjuncts(node)
     atoms: list[Atom] = []
     rest: list[Node] = []
-    checks: list[Predicate] = []
-    rest_checks: list[Predicate] = []
-    for part in _conjuncts(node):
-        check = predicate(part, getter_of)
-        checks.append(check)
+    for part in conjuncts:
         atom = _atom(part)
         if atom is None:
             rest.append(part)
-            rest_checks.append(check)
         else:
             atoms.append(atom)
     return Filter(
@@ -114,9 +118,9 @@ def _compiled(text: str, language: Literal["q", "quality"], node: Node | None, g
         canonical="" if node is None else node.text,
         language=language,
         atoms=tuple(atoms),
-        residual=all_of(rest_checks) if rest else None,
+        residual=all_of([predicate(part, _GETTERS[language]) for part in rest]) if rest else None,
         residual_key=join(";", rest).text if rest else "",
-        matches=all_of(checks),
+        conjuncts=conjuncts,
     )
 
 

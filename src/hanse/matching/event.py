@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hanse.model import Location, Notification
 
 PRESENT = 0.0  # the value on a lane of existence
+NO_TEST_CODE = 0
 
 
 class Lane(NamedTuple):
@@ -104,11 +105,15 @@ class Readings:
         self.several: list[int] = []
         self.least: NDArray[np.float64] = np.full(len(vocabulary.lanes), nan)
         self.least[0] = 0.0
-        self.greatest = self.least.copy()
+        self.greatest = self.least
         for of_quality, mapping in ((False, notification.attributes), (True, notification.quality)):
             for name in mapping:
                 for lane, (getter, kind) in vocabulary.readers.get((of_quality, name), {}).items():
                     self._read(lane, kind, getter(mapping), vocabulary)
+        if self.several:
+            self.greatest = self.least.copy()
+            for lane in self.several:
+                self.greatest[lane] = max(self.values[lane])
 
     def _read(self, lane: int, kind: str, found: list[object], vocabulary: Vocabulary) -> None:
         codes: list[float]
@@ -123,8 +128,6 @@ class Readings:
         if not codes:
             return
         self.values[lane] = codes
-        if len(codes) == 1:
-            self.least[lane] = self.greatest[lane] = codes[0]
-        else:
-            self.least[lane], self.greatest[lane] = min(codes), max(codes)
+        self.least[lane] = codes[0] if len(codes) == 1 else min(codes)
+        if len(codes) > 1:
             self.several.append(lane)

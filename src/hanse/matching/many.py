@@ -15,14 +15,14 @@ There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filte
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from hanse.filters import compile_q, compile_quality
 from hanse.matching.access import Access, Place, Span
 from hanse.matching.entry import NO_TEST, Conjunction, Test
-from hanse.matching.event import PRESENT, Event, Readings, Vocabulary
+from hanse.matching.event import NO_TEST_CODE, PRESENT, Event, Readings, Vocabulary
 from hanse.matching.ladder import DEAD_ROW
 from hanse.matching.sphere import cap_of, inside_polygons
 from hanse.model import Polygon, World
@@ -62,12 +62,13 @@ class Many:
         self._clients = clients
         self._access = Access()
         self._row_of: dict[str, int] = {}
-        self._subscriptions: list[Subscription | None] = [None]  # the dead row
+        self._subscriptions: list[Any] = [None]  # None where a row is dead, and then nobody asks
         self._places: list[tuple[Place, ...]] = [()]
         self._free: list[int] = []
         self._atoms: list[Atoms] = []  # the first atom of each row, then the second ...
         self._caps: NDArray[np.float64] = np.zeros((_ROWS_MIN, 5))
-        self._clients_tests: NDArray[np.int32] = np.zeros((_ROWS_MIN, 2), np.int32)
+        self._client_codes: NDArray[np.int32] = np.zeros(_ROWS_MIN, np.int32)
+        self._test_codes: NDArray[np.int32] = np.zeros(_ROWS_MIN, np.int32)
         self._caps[DEAD_ROW] = _DEAD_CAP
 
     def __len__(self) -> int:
@@ -86,8 +87,8 @@ class Many:
         for i, atoms in enumerate(self._atoms):
             atoms.lanes[row], atoms.lows[row], atoms.highs[row] = spans[i] if i < len(spans) else NO_SPAN
         self._caps[row] = cap_of(subscription.geofence)
-        self._clients_tests[row, 0] = self._clients.acquire(subscription.client)
-        self._clients_tests[row, 1] = self._vocabulary.tests.acquire(test)
+        self._client_codes[row] = self._clients.acquire(subscription.client)
+        self._test_codes[row] = self._vocabulary.tests.acquire(test)
         self._places[row] = self._access.add(row, spans, subscription.attributes, subscription.geofence)
 
     def _new_row(self, subscription: Subscription) -> int:
@@ -107,7 +108,8 @@ class Many:
         for atoms in self._atoms:
             atoms.lanes, atoms.lows, atoms.highs = _grown(atoms.lanes, size), _grown(atoms.lows, size), _grown(atoms.highs, size)
         self._caps = _grown(self._caps, size)
-        self._clients_tests = _grown(self._clients_tests, size)
+        self._client_codes = _grown(self._client_codes, size)
+        self._test_codes = _grown(self._test_codes, size)
 
     def _compile(self, subscription: Subscription, selectors: tuple[Selector, ...]) -> tuple[list[Span], Test]:
         """The atoms that fit into the columns, and a test of all the rest."""
@@ -149,9 +151,8 @@ class Many:
                 if lane is not None and lane.kind == "text":
                     self._vocabulary.texts.release(int(atoms.lows[row]))
                 self._vocabulary.release_lane(code)
-        client, test = self._clients_tests[row].tolist()
-        self._clients.release(client)
-        self._vocabulary.tests.release(test)
+        self._clients.release(int(self._client_codes[row]))
+        self._vocabulary.tests.release(int(self._test_codes[row]))
         self._subscriptions[row] = None
         self._places[row] = ()
         self._caps[row] = _DEAD_CAP
@@ -172,8 +173,11 @@ class Many:
             if not len(rows):
                 return rows
             lanes = atoms.lanes.take(rows)
-            kept = readings.greatest.take(lanes) >= atoms.lows.take(rows)
-            kept &= readings.least.take(lanes) <= atoms.highs.take(rows)
+            least = greatest = readings.least.take(lanes)
+            if readings.several:
+                greatest = readings.greatest.take(lanes)
+            kept = greatest >= atoms.lows.take(rows)
+            kept &= least <= atoms.highs.take(rows)
             if readings.several:
                 kept[kept] = self._each_held(rows[kept], atoms, readings)
             rows = rows.compress(kept)
@@ -192,42 +196,50 @@ class Many:
     def _around_publisher(self, rows: Rows, event: Event) -> Rows:
         caps = self._caps.take(rows, axis=0)
         if event.vector is None or event.place is None:
-            everywhere: NDArray[np.bool_] = caps[:, 4] == inf
-            return rows[everywhere]
+            return rows.compress(caps[:, 4] == inf)
         offsets = caps[:, :3] - event.vector
         chords: NDArray[np.float64] = np.einsum("ij,ij->i", offsets, offsets)
-        kept = chords <= caps[:, 4]
-        unsure = kept & (chords > caps[:, 3])
-        if unsure.any():
-            fences = [self._subscription(row).geofence for row in rows[unsure].tolist()]
+        kept, unsure = _by_chord(chords, caps[:, 3], caps[:, 4])
+        if unsure is not None:
+            fences = [self._subscriptions[row].geofence for row in rows[unsure].tolist()]
             kept[unsure] = _inside(fences, [event.place] * len(fences))
-        return rows[kept]
+        return rows.compress(kept)
 
     def _around_subscriber(self, rows: Rows, fence: Geofence) -> Rows:
         x, y, z, sure, may = cap_of(fence)
-        clients = self._clients_tests[rows, 0]
-        offsets = self._clients.vectors().take(clients, axis=0) - (x, y, z)
+        clients = self._client_codes.take(rows)
+        offsets = self._clients.vectors().take(clients, axis=0)
+        offsets -= (x, y, z)
         chords: NDArray[np.float64] = np.einsum("ij,ij->i", offsets, offsets)
-        kept = chords <= may
-        unsure = kept & (chords > sure)
-        if unsure.any():
+        kept, unsure = _by_chord(chords, sure, may)
+        if unsure is not None:
             places = [self._clients.location(client) for client in clients[unsure].tolist()]
             known = [place for place in places if place is not None]  # all of them: an unknown one is in no cap
             kept[unsure] = _inside([fence] * len(known), known)
-        return rows[kept]
+        return rows.compress(kept)
 
     def _passing_tests(self, rows: Rows, event: Event) -> list[Subscription]:
-        tests = self._clients_tests[rows, 1].tolist()
-        things, notification = self._vocabulary.tests.things, event.notification
-        passed = {code for code in set(tests) if (test := things[code]) is not None and test.passes(notification)}
+        found = rows.tolist()
+        tests = self._test_codes.take(rows).tolist()
+        codes = set(tests)
+        if codes != {NO_TEST_CODE}:
+            things, notification = self._vocabulary.tests.things, event.notification
+            passed = {code for code in codes if (test := things[code]) is not None and test.passes(notification)}
+            found = [row for row, test in zip(found, tests, strict=True) if test in passed]
+        subscriptions = self._subscriptions
         # by way of a dictionary, because a candidate may have come up twice
-        found = dict.fromkeys(row for row, test in zip(rows.tolist(), tests, strict=True) if test in passed)
-        return [self._subscription(row) for row in found]
+        return [subscriptions[row] for row in dict.fromkeys(found)]
 
-    def _subscription(self, row: int) -> Subscription:
-        subscription = self._subscriptions[row]
-        assert subscription is not None
-        return subscription
+
+def _by_chord(
+    chords: NDArray[np.float64], sure: NDArray[np.float64] | float, may: NDArray[np.float64] | float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """What may be inside, and that part of it, if any, for which the chord is too close to the edge to tell."""
+    kept: NDArray[np.bool_] = chords <= may
+    inside: NDArray[np.bool_] = chords <= sure
+    if np.count_nonzero(kept) == np.count_nonzero(inside):
+        return kept, None
+    return kept, kept & ~inside
 
 
 def _is_range(atom: Atom) -> bool:
