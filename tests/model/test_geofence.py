@@ -35,7 +35,9 @@ def test_circles_reach_over_the_date_line_and_the_poles() -> None:
 
 
 @given(latitudes, longitudes, st.floats(0, 180), latitudes, longitudes)
-def test_a_circle_holds_what_is_no_further_than_its_radius(lat: float, lon: float, radius: float, lat2: float, lon2: float) -> None:
+def test_a_circle_holds_what_is_no_further_than_its_radius(
+    lat: float, lon: float, radius: float, lat2: float, lon2: float
+) -> None:
     from math import acos, cos, degrees, radians, sin
 
     # the law of cosines: another formula than the haversine, exact enough away from the edge
@@ -63,7 +65,10 @@ def test_a_polygon_that_ends_at_the_date_line_has_both_its_names() -> None:
 
 def test_holes_are_outside() -> None:
     fence = geofence_from_geojson(
-        {"type": "Polygon", "coordinates": [[[0, 0], [10, 0], [10, 10], [0, 10], [0, 0]], [[4, 4], [6, 4], [6, 6], [4, 6], [4, 4]]]}
+        {
+            "type": "Polygon",
+            "coordinates": [[[0, 0], [10, 0], [10, 10], [0, 10], [0, 0]], [[4, 4], [6, 4], [6, 6], [4, 6], [4, 4]]],
+        }
     )
     assert fence.contains(2.0, 2.0)
     assert not fence.contains(5.0, 5.0)
@@ -86,7 +91,10 @@ def test_geojson_in_all_its_forms() -> None:
     assert geofence_from_geojson('{"type": "Point", "coordinates": [2, 48], "radius": 0}') == Circle(48.0, 2.0, 0.0)
     assert geofence_from_geojson({"type": "Point", "coordinates": [0, 0], "radius": 111_195}).contains(0.99, 0.0)
     square = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
-    feature = {"type": "Feature", "geometry": {"type": "MultiPolygon", "coordinates": [[square], [[[5, 5], [6, 5], [6, 6], [5, 5]]]]}}
+    feature = {
+        "type": "Feature",
+        "geometry": {"type": "MultiPolygon", "coordinates": [[square], [[[5, 5], [6, 5], [6, 6], [5, 5]]]]},
+    }
     assert geofence_from_geojson(feature).contains(5.1, 5.5)
 
 

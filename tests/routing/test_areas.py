@@ -16,7 +16,9 @@ from hanse.routing import Areas, Federation, Node
 from hanse.simulation.replay import read_recording
 
 RECORDED = Path(__file__).parents[1] / "data" / "disgb-1k"
-CITIES = Federation((Node("paris", Location(48.9, 2.4)), Node("tokyo", Location(35.7, 139.7)), Node("quito", Location(-0.2, -78.5))))
+CITIES = Federation(
+    (Node("paris", Location(48.9, 2.4)), Node("tokyo", Location(35.7, 139.7)), Node("quito", Location(-0.2, -78.5)))
+)
 
 
 def test_the_authors_find_the_same_brokers() -> None:
@@ -55,7 +57,9 @@ def test_whoever_owns_a_place_in_a_circle_is_touched(lat: float, lon: float, rad
 def test_whoever_owns_a_place_in_a_polygon_is_touched(south: float, west: float, size: float, x: float, y: float) -> None:
     areas = Areas.nearest(CITIES, 6.0)
     east = west + size if west + size <= 180 else west + size - 360
-    fence = geofence_from_wkt(f"POLYGON (({west} {south}, {east} {south}, {east} {south + size}, {west} {south + size}, {west} {south}))")
+    fence = geofence_from_wkt(
+        f"POLYGON (({west} {south}, {east} {south}, {east} {south + size}, {west} {south + size}, {west} {south}))"
+    )
     lon = west + x * size
     assert areas.owner(south + y * size, lon if lon <= 180 else lon - 360) in areas.touched(fence)
 

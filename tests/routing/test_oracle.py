@@ -40,7 +40,9 @@ def world(**changes: Any) -> World:
                 expires_at_ms=200,
             )
         },
-        advertisements={("pub", "ad"): Advertisement(id="ad", client="pub", q="speed", scopes={"area": "paris"}, quality="precision>=2")},
+        advertisements={
+            ("pub", "ad"): Advertisement(id="ad", client="pub", q="speed", scopes={"area": "paris"}, quality="precision>=2")
+        },
     )
     return msgspec.structs.replace(made, **changes)
 

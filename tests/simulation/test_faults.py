@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hanse.model import Notification, Selector, Subscription
 from hanse.routing import STRATEGIES
 from hanse.routing import messages as m
 from hanse.simulation.checkers import CHECKERS, Published, Trace, check
 from hanse.simulation.faults import Cut, Faults, FaultyFederation
 from hanse.simulation.hunt import attempt, shrink
 from hanse.simulation.scenarios import scenario
-from hanse.model import Notification, Selector, Subscription
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -72,7 +72,9 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
         ("gqps_grid.csv", lambda t: t.replace("grid_row", "row", 1), "no column 'grid_row'"),
     ],
 )
-def test_a_damaged_recording_is_refused_with_its_place(tmp_path: Path, name: str, change: Callable[[str], str], complaint: str) -> None:
+def test_a_damaged_recording_is_refused_with_its_place(
+    tmp_path: Path, name: str, change: Callable[[str], str], complaint: str
+) -> None:
     folder = tmp_path / "run"
     shutil.copytree(RECORDED, folder)
     rewrite(folder / name, change)
@@ -84,7 +86,7 @@ def test_a_damaged_recording_is_refused_with_its_place(tmp_path: Path, name: str
 def test_missing_and_broken_files(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no such folder"):
         read_recording(tmp_path / "nowhere")
-    with pytest.raises(InvalidInput, match="brokers.csv: cannot be read"):
+    with pytest.raises(InvalidInput, match=r"brokers\.csv: cannot be read"):
         read_recording(tmp_path)
     folder = tmp_path / "run"
     shutil.copytree(RECORDED, folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable  # noqa: TC003
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -96,7 +96,7 @@ def show(file: FILE, dimension: DIMENSION = "", picture: PICTURE = None, as_json
 
 @app.command("project")
 @_told
-def project_command(  # noqa: PLR0917
+def project_command(
     file: FILE,
     dimension: DIMENSION = "",
     topology: Annotated[

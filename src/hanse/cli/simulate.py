@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from hanse.cli.output import console, print_json, progress_bar
+from hanse.cli.output import console, follow, print_json, progress_bar
 from hanse.model import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,14 +39,22 @@ def chosen(text: str, names: Iterable[str]) -> list[str]:
 @app.command()
 def run(
     strategy: Strategy = "all",
-    topology: Annotated[str, typer.Option("--topology", "-t", help="transit-stub, hybrid, mesh, star, tree, ring or cities.")] = "cities",
+    topology: Annotated[
+        str, typer.Option("--topology", "-t", help="transit-stub, hybrid, mesh, star, tree, ring or cities.")
+    ] = "cities",
     nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many brokers.")] = 25,
-    workload: Annotated[str, typer.Option("--workload", "-w", help="hiking, environmental, context, smart-port or random.")] = "hiking",
+    workload: Annotated[
+        str, typer.Option("--workload", "-w", help="hiking, environmental, context, smart-port or random.")
+    ] = "hiking",
     clients: Annotated[int, typer.Option("--clients", "-c", min=1, help="How many clients.")] = 500,
     duration: Annotated[int, typer.Option("--duration", "-d", min=1, help="Simulated seconds.")] = 900,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is random.")] = 1,
-    flood_locations: Annotated[bool, typer.Option("--flood-locations", help="Send every location update to every broker, as the DisGB simulation does.")] = False,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also write messages by class, link and strategy to this CSV file.")] = None,
+    flood_locations: Annotated[
+        bool, typer.Option("--flood-locations", help="Send every location update to every broker, as the DisGB simulation does.")
+    ] = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Also write messages by class, link and strategy to this CSV file.")
+    ] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Also write plots into this folder.")] = None,
     json: Json = False,
 ) -> None:
@@ -66,9 +74,7 @@ def run(
     results = []
     with progress_bar() as bar:
         for name in names:
-            task = bar.add_task(name, total=end_ms)
-            results.append(simulate(work, name, flood_locations=flood_locations, progress=lambda at, task=task: bar.update(task, completed=min(at, end_ms))))
-            bar.update(task, completed=end_ms)
+            results.append(simulate(work, name, flood_locations=flood_locations, progress=follow(bar, name, end_ms)))
     if csv is not None:
         write_csv(results, csv)
     written = [csv] if csv is not None else []
@@ -77,10 +83,21 @@ def run(
 
         written += plot_results(results, plots, f"{workload} on {topology}, {nodes} brokers, {clients} clients")
     if json:
-        about = {"topology": topology, "nodes": nodes, "workload": workload, "clients": clients, "duration_s": duration, "seed": seed, "actions": len(work.actions)}
+        about = {
+            "topology": topology,
+            "nodes": nodes,
+            "workload": workload,
+            "clients": clients,
+            "duration_s": duration,
+            "seed": seed,
+            "actions": len(work.actions),
+        }
         print_json({**about, "strategies": {result.strategy: result for result in results}})
         return
-    console.print(f"[bold]{workload}[/bold] on [bold]{topology}[/bold]: {nodes} brokers, {clients} clients, {duration} s, {len(work.actions):,} client actions, seed {seed}")
+    console.print(
+        f"[bold]{workload}[/bold] on [bold]{topology}[/bold]: {nodes} brokers, {clients} clients, {duration} s, "
+        f"{len(work.actions):,} client actions, seed {seed}"
+    )
     print_results(results)
     for path in written:
         console.print(f"written: {path}")
@@ -89,9 +106,22 @@ def run(
 def print_results(results: list[Result]) -> None:
     from rich.table import Table
 
+    from hanse.simulation.run import KINDS, by_kind
+
     table = Table(title="What each strategy costs, for the same deliveries", title_justify="left")
     table.add_column("strategy", no_wrap=True)
-    for heading in ("messages between brokers", "subscriptions", "notifications", "locations", "other", "deliveries", "latency ms mean (sd)", "p95", "table size", "brokers a publication"):
+    for heading in (
+        "messages between brokers",
+        "subscriptions",
+        "notifications",
+        "locations",
+        "other",
+        "deliveries",
+        "latency ms mean (sd)",
+        "p95",
+        "table size",
+        "brokers a publication",
+    ):
         table.add_column(heading, justify="right")
     fewest = min((r.between_brokers for r in results), default=0)
     for r in sorted(results, key=lambda r: r.between_brokers):
@@ -101,7 +131,7 @@ def print_results(results: list[Result]) -> None:
         table.add_row(
             r.strategy,
             f"{mark}{r.between_brokers:,}",
-            *(f"{groups[kind]:,}" for kind in ("subscriptions", "notifications", "locations", "other")),
+            *(f"{groups[kind]:,}" for kind in KINDS),
             f"{r.deliveries:,}",
             latency,
             f"{r.latency_ms.p95:.0f}" if r.latency_ms.p95 is not None else "–",
@@ -118,22 +148,6 @@ def print_results(results: list[Result]) -> None:
         if quick is not None:
             words += f"; [bold]{quick.strategy}[/bold] delivers fastest, in {quick.latency_ms.mean:.1f} ms on average"
         console.print(words + ".")
-
-
-def by_kind(messages: dict[str, int]) -> dict[str, int]:
-    kinds = {
-        "PutSubscription": "subscriptions",
-        "DropSubscription": "subscriptions",
-        "Event": "notifications",
-        "RestrictedEvent": "notifications",
-        "Delivery": "notifications",
-        "ClientLocation": "locations",
-        "Guest": "locations",
-    }
-    groups = dict.fromkeys(("subscriptions", "notifications", "locations", "other"), 0)
-    for name, count in messages.items():
-        groups[kinds.get(name, "other")] += count
-    return groups
 
 
 def write_csv(results: list[Result], path: Path) -> None:
@@ -156,7 +170,9 @@ def write_csv(results: list[Result], path: Path) -> None:
 def replay(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A recorded run of the DisGB authors' simulator.")],
     strategy: Strategy = "all",
-    deliveries: Annotated[Path | None, typer.Option("--deliveries", help="Write the lists of deliveries into this folder.")] = None,
+    deliveries: Annotated[
+        Path | None, typer.Option("--deliveries", help="Write the lists of deliveries into this folder.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Replay a recorded run message by message: counts, deliveries with their ticks, and latencies, to be compared.
@@ -174,9 +190,7 @@ def replay(
     results: dict[str, Any] = {}
     with progress_bar() as bar:
         for name in picked:
-            task = bar.add_task(name, total=end_ms)
-            simulator = run_replay(recording, name, lambda at, task=task: bar.update(task, completed=min(at, end_ms)))
-            bar.update(task, completed=end_ms)
+            simulator = run_replay(recording, name, follow(bar, name, end_ms))
             results[AUTHORS_NAMES[name]] = {"strategy": name, **summary(simulator)}
             if deliveries is not None:
                 write_deliveries(simulator, deliveries)
@@ -216,7 +230,12 @@ def faults(
     strategy: Strategy = "all",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many random scenarios for each strategy.")] = 100,
     seed: Annotated[int, typer.Option("--seed", help="The first seed; with --seeds 1 it runs just that one again.")] = 0,
-    without: Annotated[str, typer.Option("--without", help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit.")] = "",
+    without: Annotated[
+        str,
+        typer.Option(
+            "--without", help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit."
+        ),
+    ] = "",
     json: Json = False,
 ) -> None:
     """Lose, delay, double and reorder messages, cut links, crash brokers; then check the five properties of delivery.
@@ -242,7 +261,9 @@ def faults(
             task = bar.add_task(name, total=seeds)
             outcomes[name] = []
             numbers = range(seed, seed + seeds)
-            for outcome in pool.map(partial(attempt, strategy=name, ablations=ablations), numbers, chunksize=max(1, min(20, seeds // 8))):
+            for outcome in pool.map(
+                partial(attempt, strategy=name, ablations=ablations), numbers, chunksize=max(1, min(20, seeds // 8))
+            ):
                 outcomes[name].append(outcome)
                 bar.update(task, advance=1)
     found = []
@@ -251,7 +272,14 @@ def faults(
         if first is not None and (story := shrink(first.seed, name, ablations=ablations)) is not None:
             found.append(story)
     if json:
-        print_json({"seeds": seeds, "first_seed": seed, "strategies": {name: totals(list_) for name, list_ in outcomes.items()}, "violations": ["\n".join(story.lines()) for story in found]})
+        print_json(
+            {
+                "seeds": seeds,
+                "first_seed": seed,
+                "strategies": {name: totals(list_) for name, list_ in outcomes.items()},
+                "violations": ["\n".join(story.lines()) for story in found],
+            }
+        )
     else:
         print_outcomes(outcomes)
         for story in found:
@@ -268,7 +296,14 @@ def totals(outcomes: list[Outcome]) -> dict[str, Any]:
         "messages": sum(o.messages for o in outcomes),
         "crashes": sum(o.crashes for o in outcomes),
         "violations": sum(bool(o.violations) for o in outcomes),
-        "first_violation": next(({"seed": o.seed, "property": o.violations[0].property, "what": o.violations[0].what} for o in outcomes if o.violations), None),
+        "first_violation": next(
+            (
+                {"seed": o.seed, "property": o.violations[0].property, "what": o.violations[0].what}
+                for o in outcomes
+                if o.violations
+            ),
+            None,
+        ),
     }
 
 
@@ -282,9 +317,14 @@ def print_outcomes(outcomes: dict[str, list[Outcome]]) -> None:
     for name, list_ in outcomes.items():
         t = totals(list_)
         bad = f"[red]{t['violations']}[/red]" if t["violations"] else "[green]none[/green]"
-        table.add_row(name, f"{t['runs']:,}", f"{t['crashes']:,}", f"{t['messages']:,}", f"{t['promised']:,}", f"{t['delivered']:,}", bad)
+        table.add_row(
+            name, f"{t['runs']:,}", f"{t['crashes']:,}", f"{t['messages']:,}", f"{t['promised']:,}", f"{t['delivered']:,}", bad
+        )
     console.print(table)
     for name, list_ in outcomes.items():
         first = totals(list_)["first_violation"]
         if first:
-            console.print(f"[red]{name}[/red]: '{first['property']}' is violated, {first['what']}. Again: hanse simulate faults --strategy {name} --seeds 1 --seed {first['seed']}")
+            console.print(
+                f"[red]{name}[/red]: '{first['property']}' is violated, {first['what']}. "
+                f"Again: hanse simulate faults --strategy {name} --seeds 1 --seed {first['seed']}"
+            )

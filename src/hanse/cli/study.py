@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Run a paper's experiments again: paper, ours and the difference, plots and one HTML page.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run a paper's experiments again: paper, ours and the difference, plots and one HTML page.", no_args_is_help=True
+)
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the plots and the page.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of tables.")]

@@ -91,7 +91,9 @@ class Polygon(Struct, frozen=True, tag="polygon", dict=True):
     @cached_property
     def shape(self) -> BaseGeometry:
         """The polygons in the plane, east of the date line continued beyond 180 degrees where a ring crosses it."""
-        parts = [shapely.Polygon(_unwrap(rings[0]), [_unwrap_near(hole, rings[0]) for hole in rings[1:]]) for rings in self.polygons]
+        parts = [
+            shapely.Polygon(_unwrap(rings[0]), [_unwrap_near(hole, rings[0]) for hole in rings[1:]]) for rings in self.polygons
+        ]
         shape: BaseGeometry = parts[0] if len(parts) == 1 else shapely.MultiPolygon(parts)
         shapely.prepare(shape)
         return shape
@@ -147,7 +149,9 @@ def geofence_from_wkt(text: str) -> Geofence:
     try:
         shape = shapely.from_wkt(stripped)
     except shapely.errors.GEOSException as error:
-        raise InvalidInput(f"{stripped[:60]!r} is not a geofence in WKT; write POLYGON ((lon lat, ...)), CIRCLE (lon lat, degrees) or WORLD") from error
+        raise InvalidInput(
+            f"{stripped[:60]!r} is not a geofence in WKT; write POLYGON ((lon lat, ...)), CIRCLE (lon lat, degrees) or WORLD"
+        ) from error
     return _from_shape(shape)
 
 
@@ -162,7 +166,8 @@ def geofence_from_geojson(value: Any) -> Geofence:
         value = value.get("geometry")
     if not isinstance(value, dict):
         raise InvalidInput("a geofence in GeoJSON is an object with type and coordinates")
-    kind, coordinates = value.get("type"), value.get("coordinates")
+    kind = value.get("type")
+    coordinates: Any = value.get("coordinates")
     try:
         if kind == "Point":
             lon, lat = (float(v) for v in coordinates[:2])

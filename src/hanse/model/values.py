@@ -67,7 +67,7 @@ def _check_selectors(selectors: tuple[Selector, ...]) -> None:
 
 
 class Notification(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened: what filters see (`attributes`, `quality`), where, for which scopes, and the payload as it came."""
+    """Something that happened: what filters see (`attributes`, `quality`), where, for which scopes, and the payload as it is."""
 
     id: str
     publisher: str

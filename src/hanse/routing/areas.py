@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
+from shapely.affinity import translate
 
 from hanse.model import Circle, Geofence, InvalidInput, Polygon, World
 
@@ -34,7 +35,9 @@ class Areas:
         self._size = size_deg
         self._rows, self._columns = round(180 / size_deg), round(360 / size_deg)
         if owners.shape != (self._rows * self._columns,):
-            raise InvalidInput(f"{owners.shape[0]} fields do not make up the earth; fields of {size_deg:g} degrees are {self._rows * self._columns}")
+            raise InvalidInput(
+                f"{owners.shape[0]} fields do not make up the earth: of {size_deg:g} degrees it takes {self._rows * self._columns}"
+            )
         self._owners = owners
         south = np.repeat(np.arange(self._rows) * size_deg - 90.0, self._columns)
         west = np.tile(np.arange(self._columns) * size_deg - 180.0, self._rows)
@@ -57,7 +60,7 @@ class Areas:
     def owner(self, lat: float, lon: float) -> str:
         row = min(int((lat + 90.0) / self._size), self._rows - 1)
         column = int((lon + 180.0) / self._size) % self._columns
-        return self._nodes[self._owners[row * self._columns + column]]
+        return self._nodes[int(self._owners[row * self._columns + column])]
 
     def _touched(self, geofence: Geofence) -> tuple[str, ...]:
         """The nodes whose area the geofence touches, in the order of the federation."""
@@ -80,7 +83,10 @@ class Areas:
         foot = np.arctan2(np.sin(lat), np.cos(lat) * np.cos(side))
         foot = np.where(np.abs(foot) > np.pi / 2, np.copysign(np.pi / 2, foot), foot)
         distance = _haversine(lat, lon, np.clip(foot, south, north), lon + side)
-        for corner in (south, north):  # where the clipped foot of the perpendicular is not the nearest point: beyond a right angle
+        for corner in (
+            south,
+            north,
+        ):  # where the clipped foot of the perpendicular is not the nearest point: beyond a right angle
             distance = np.minimum(distance, _haversine(lat, lon, corner, lon + side))
         reach = np.sin(np.radians(circle.radius_deg) / 2) ** 2
         # in doubt touched: a field too many costs a message, one too few a notification
@@ -89,7 +95,7 @@ class Areas:
 
     def _fields_of_polygon(self, polygon: Polygon) -> NDArray[np.int64]:
         # a place on or beyond the date line has two names; a shape is looked for under each
-        shapes = [shapely.transform(polygon.shape, lambda c, d=d: c + [d, 0.0]) for d in (-360.0, 0.0, 360.0)]
+        shapes = [translate(polygon.shape, xoff=degrees) for degrees in (-360.0, 0.0, 360.0)]
         return np.unique(np.concatenate([self._boxes.query(shape, predicate="intersects") for shape in shapes]))
 
 
@@ -98,6 +104,8 @@ def _angle(value: NDArray[np.float64]) -> NDArray[np.float64]:
     return (value + np.pi) % (2 * np.pi) - np.pi
 
 
-def _haversine(lat1: NDArray[np.float64], lon1: NDArray[np.float64], lat2: NDArray[np.float64], lon2: NDArray[np.float64]) -> NDArray[np.float64]:
+def _haversine(
+    lat1: NDArray[np.float64], lon1: NDArray[np.float64], lat2: NDArray[np.float64], lon2: NDArray[np.float64]
+) -> NDArray[np.float64]:
     h: NDArray[np.float64] = np.sin((lat2 - lat1) / 2) ** 2 + np.cos(lat1) * np.cos(lat2) * np.sin((lon2 - lon1) / 2) ** 2
     return h

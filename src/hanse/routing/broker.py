@@ -29,8 +29,8 @@ from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.repair import Repair
 from hanse.routing.settings import DELIVERED_KEPT, HANDOVER_GRACE_MS, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
-from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.routing.state import BrokerState, Client, Held
+from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
 
 if TYPE_CHECKING:
@@ -338,7 +338,11 @@ class Broker:
             return
         held = self.held.get(subscription.id)
         if held is not None and held.subscription.client != subscription.client:
-            self.reject(subscription.client, f"subscription {subscription.id!r} belongs to another client: choose another id", subscription.id)
+            self.reject(
+                subscription.client,
+                f"subscription {subscription.id!r} belongs to another client: choose another id",
+                subscription.id,
+            )
             return
         if reason := self._unknown_scope(subscription.scopes):
             self.reject(subscription.client, reason, subscription.id)

@@ -80,7 +80,9 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
         if len(pairs) != len(self.links) or any(a == b for a, b in pairs):
             raise InvalidInput("a link is given twice, or joins a node to itself")
         if missing := next((pair for pair in pairs if pair[::-1] not in pairs), None):
-            raise InvalidInput(f"the link {missing[0]} to {missing[1]} has no way back: give both directions, with an export rule that denies all if need be")
+            raise InvalidInput(
+                f"the link {missing[0]} to {missing[1]} has no way back: give both, one with a rule that denies all if need be"
+            )
 
     @cached_property
     def ids(self) -> tuple[str, ...]:

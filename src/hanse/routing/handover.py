@@ -220,7 +220,9 @@ class Handovers:
                 if self.still_wants(subscription, notification, home, where):
                     self.broker.deliver(subscription, notification, home)
 
-    def still_wants(self, subscription: Subscription, notification: Notification, home: str, where: Location | None = None) -> bool:
+    def still_wants(
+        self, subscription: Subscription, notification: Notification, home: str, where: Location | None = None
+    ) -> bool:
         """Whether a subscription matches a notification as things stand here now (with its client at `where`, if given)."""
         broker = self.broker
         if where is None:

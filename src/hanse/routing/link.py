@@ -58,7 +58,9 @@ class Output(Struct):
 
 
 class ReliableLink:
-    def __init__(self, session: int = 1, *, state: LinkState | None = None, outbox_max: int = OUTBOX_MAX, ablations: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, session: int = 1, *, state: LinkState | None = None, outbox_max: int = OUTBOX_MAX, ablations: tuple[str, ...] = ()
+    ) -> None:
         self.state = state if state is not None else LinkState(session)
         self.outbox_max = outbox_max
         self.lost_count = 0
@@ -102,7 +104,7 @@ class ReliableLink:
             if self._retry_at_ms is None:
                 self._retry_at_ms = now_ms + self._pause_ms
 
-    def _frame(self, number: int, message: BrokerMessage = None) -> Frame:
+    def _frame(self, number: int, message: BrokerMessage | None = None) -> Frame:
         state = self.state
         return Frame(state.session, state.peer_session, number, state.received, message)
 
@@ -153,16 +155,19 @@ class ReliableLink:
 
     def _take(self, frame: Frame, output: Output) -> None:
         state = self.state
-        if frame.number <= state.received:
+        number, message = frame.number, frame.message
+        if message is None:
+            return
+        if number <= state.received:
             if not self._deduplicates:
-                output.messages.append(frame.message)
+                output.messages.append(message)
             return
         if not self._orders:
-            output.messages.append(frame.message)
-            state.received = max(state.received, frame.number)
+            output.messages.append(message)
+            state.received = max(state.received, number)
             return
-        if frame.number <= state.received + WINDOW:
-            self._early[frame.number] = frame.message
+        if number <= state.received + WINDOW:
+            self._early[number] = message
         while state.received + 1 in self._early:
             state.received += 1
             output.messages.append(self._early.pop(state.received))

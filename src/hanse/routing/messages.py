@@ -118,7 +118,7 @@ class Answer(Struct, frozen=True, tag=True, gc=False):
 
 
 class Redirect(Struct, frozen=True, tag=True, gc=False):
-    """A client has gone to another broker, and the sender may not pass this notification on to there: the publisher's broker may."""
+    """A client has gone to where the sender may not pass this notification on: the publisher's broker may."""
 
     notification: str
     subscriptions: tuple[str, ...]
@@ -253,7 +253,7 @@ class HandoverRequest(Struct, frozen=True, tag=True, gc=False):
 class Handover(Struct, frozen=True, tag=True, gc=False):
     """The answer to a request: a client with all that belongs to it, or that it is not here.
 
-    `overtaken_by`: the turn of a later stay, at the node that has the client's state; whoever asked for an earlier one is not its home.
+    `overtaken_by`: the turn of a later stay, where the client's state is; whoever asked for an earlier one is not its home.
     """
 
     client: str

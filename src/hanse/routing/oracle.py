@@ -1,7 +1,7 @@
 """The meaning of delivery, by brute force: who gets a notification, whatever the strategy.
 
-A world is what clients have said so far, seen from above: no brokers, no messages, no time but `now_ms`. Every strategy, the index
-and the live federation are held to `receivers`.
+A world is what clients have said so far, seen from above: no brokers, no messages, no time but `now_ms`. Every strategy, the
+index and the live federation are held to `receivers`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ class Client(Struct):
     advertisements: dict[str, Advertisement] = field(default_factory=dict)
     waiting: list[tuple[str, Notification]] = field(default_factory=list)
     turn: int = 0  # which of its stays this is
-    awaiting: dict[int, str] = field(default_factory=dict)  # turn -> the node that has yet to hand it over, or to say that it can't
+    awaiting: dict[int, str] = field(
+        default_factory=dict
+    )  # turn -> the node that has yet to hand it over, or to say that it can't
     overtaken_by: int = 0  # it has gone on, to a node that has its state: the turn there
     requests: list[tuple[int, Request]] = field(default_factory=list)  # what it asked for meanwhile, with the turn
     asked: list[HandoverRequest] = field(default_factory=list)  # who asked for it meanwhile

@@ -124,8 +124,7 @@ class Simulator:
             if self.watch_brokers:
                 self._note_broker(broker.id, message)
             for effect in broker.handle(message, sender, now):
-                kind = type(effect)
-                if kind is m.Send:
+                if isinstance(effect, m.Send):
                     outgoing = effect.message
                     inner = type(outgoing) if type(outgoing) not in _WRAPPERS else type(m.innermost(outgoing))
                     rank = RANKS.get(inner, CONTROL_RANK)
@@ -144,7 +143,7 @@ class Simulator:
                             heappush(self._ticks, at)
                         else:
                             there.append(item)
-                elif kind is m.Deliver:
+                elif isinstance(effect, m.Deliver):
                     at = now + self.client_hop_ms
                     self.delivered.append(Delivered(at, effect.client, effect.subscription, effect.notification))
                     self.last_ms = max(self.last_ms, at)

@@ -123,7 +123,9 @@ class FaultyFederation:
         self.dice = Random(f"network/{faults.seed}")
         snapshot = scenario.scopes.to_struct()
         settings = scenario.settings
-        self.hosts = {node: Host(Broker(node, settings, Scopes.from_struct(snapshot)), faults) for node in settings.federation.ids}
+        self.hosts = {
+            node: Host(Broker(node, settings, Scopes.from_struct(snapshot)), faults) for node in settings.federation.ids
+        }
         self.now_ms = 0
         self.calm = True
         self.cut: dict[frozenset[str], int] = {}

@@ -41,5 +41,7 @@ def with_cloud(federation: Federation) -> tuple[Federation, tuple[Group, ...]]:
     groups = form_groups(federation.nodes)
     linked = federation.ids if federation.is_mesh else tuple(group.leader for group in groups)
     links = tuple(link for node in linked for link in (Link(node, CLOUD), Link(CLOUD, node)))
-    wider = msgspec.structs.replace(federation, nodes=(*federation.nodes, Node(CLOUD, CLOUD_PLACE)), links=federation.links + links)
+    wider = msgspec.structs.replace(
+        federation, nodes=(*federation.nodes, Node(CLOUD, CLOUD_PLACE)), links=federation.links + links
+    )
     return wider, groups

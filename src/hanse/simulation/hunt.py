@@ -133,4 +133,3 @@ def _fewest(items: list[T], fails: Callable[[list[T]], bool]) -> list[T]:
             break
         size = max(1, size // 2)
     return items
-

@@ -10,7 +10,7 @@ import csv
 import gzip
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -129,13 +129,15 @@ def read_recording(folder: Path) -> Recording:
     if not folder.is_dir():
         raise InvalidInput("no such folder; give one with brokers.csv, workload.csv.gz and the others", place=str(folder))
     nodes = tuple(
-        Node(row["broker_id"], Location(_float(row, "lat"), _float(row, "lon")), "", _int(row, "population"), _int(row, "clients"))
+        Node(
+            row["broker_id"], Location(_float(row, "lat"), _float(row, "lon")), "", _int(row, "population"), _int(row, "clients")
+        )
         for row in _rows(folder / "brokers.csv", "broker_id lat lon population clients")
     )
     ids = [node.id for node in nodes]
     if len(ids) < 1 or len(set(ids)) != len(ids):
         raise InvalidInput("names no broker, or one twice", place=str(folder / "brokers.csv"))
-    owners = [row for row in _rows(folder / "fields.csv", "size_deg broker_index")]
+    owners = list(_rows(folder / "fields.csv", "size_deg broker_index"))
     latencies: Latencies = {node: {} for node in ids}
     for row in _rows(folder / "broker_latency_ms.csv", "from_index to_index latency_ms"):
         latencies[_node(row, "from_index", ids)][_node(row, "to_index", ids)] = _int(row, "latency_ms")
@@ -143,7 +145,10 @@ def read_recording(folder: Path) -> Recording:
         if missing := set(ids) - latencies[node].keys() - {node}:
             raise InvalidInput(f"has no latency from {node} to {min(missing)}", place=str(folder / "broker_latency_ms.csv"))
     topics = {row["topic"]: _node(row, "broker_index", ids) for row in _rows(folder / "dht_topics.csv", "topic broker_index")}
-    places = {(_int(row, "grid_row"), _int(row, "grid_col")): _node(row, "broker_index", ids) for row in _rows(folder / "gqps_grid.csv", "broker_index grid_row grid_col")}
+    places = {
+        (_int(row, "grid_row"), _int(row, "grid_col")): _node(row, "broker_index", ids)
+        for row in _rows(folder / "gqps_grid.csv", "broker_index grid_row grid_col")
+    }
     grid = tuple(tuple(node for (r, _), node in sorted(places.items()) if r == row) for row in sorted({row for row, _ in places}))
     groups, cloud = _read_groups(folder / "bg_groups.csv", ids, latencies)
     settings = {
@@ -184,10 +189,14 @@ def _read_workload(path: Path, ids: list[str]) -> Iterator[tuple[int, str, m.Req
             topic = row["topic"]
             geofence = Circle(lat, lon, _float(row, "radius_deg"))
             if row["type"] == "subscription":
-                subscription = Subscription(id=f"{client}/{topic}", client=client, selectors=(Selector(topic=topic),), geofence=geofence)
+                subscription = Subscription(
+                    id=f"{client}/{topic}", client=client, selectors=(Selector(topic=topic),), geofence=geofence
+                )
                 yield at_ms, node, m.Subscribe(subscription)
             else:
-                notification = Notification(id=f"{client}@{at_ms}", publisher=client, topic=topic, geofence=geofence, published_at_ms=at_ms)
+                notification = Notification(
+                    id=f"{client}@{at_ms}", publisher=client, topic=topic, geofence=geofence, published_at_ms=at_ms
+                )
                 yield at_ms, node, m.Publish(notification)
         except InvalidInput as error:
             raise (error if error.place else error.at(row["?"])) from None
@@ -196,7 +205,10 @@ def _read_workload(path: Path, ids: list[str]) -> Iterator[tuple[int, str, m.Req
 def _rows(path: Path, columns: str) -> Iterator[dict[str, str]]:
     """The rows of a CSV file, each with its own place under "?"."""
     try:
-        file = gzip.open(path, "rt", newline="", encoding="utf-8") if path.suffix == ".gz" else path.open(newline="", encoding="utf-8")
+        if path.suffix == ".gz":
+            file: IO[str] = gzip.open(path, "rt", newline="", encoding="utf-8")  # noqa: SIM115 (closed below)
+        else:
+            file = path.open(newline="", encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", place=str(path)) from error
     with file:

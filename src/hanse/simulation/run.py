@@ -68,6 +68,26 @@ def distribution(values: Sequence[float]) -> Distribution:
     return Distribution(n, mean, sd, percentile(0.5), percentile(0.95), percentile(0.99), float(ordered[-1]))
 
 
+KINDS = ("subscriptions", "notifications", "locations", "other")
+_KIND_OF = {
+    "PutSubscription": "subscriptions",
+    "DropSubscription": "subscriptions",
+    "Event": "notifications",
+    "RestrictedEvent": "notifications",
+    "Delivery": "notifications",
+    "ClientLocation": "locations",
+    "Guest": "locations",
+}
+
+
+def by_kind(messages: dict[str, int]) -> dict[str, int]:
+    """Messages between brokers in four groups."""
+    groups = dict.fromkeys(KINDS, 0)
+    for name, count in messages.items():
+        groups[_KIND_OF.get(name, "other")] += count
+    return groups
+
+
 def settings_for(strategy: str, federation: Federation, **options: Any) -> Settings:
     """Settings with all that a strategy needs; broadcast groups need a node for the cloud."""
     if strategy not in STRATEGIES:

@@ -35,7 +35,21 @@ if TYPE_CHECKING:
 PHASE_MS = 600_000  # longer than any phase takes, and than a hand-over's grace
 TYPES = ("Bus", "Ship", "Room")
 TOPICS = ("t/1", "t/2")
-QS = ("", "", "", "", "temp>5", "temp<=3", 'name=="a"', 'name=="a"|temp<2', "temp==2..6", "flag", 'name~="^b"', "temp!=4;name", 'name!="a"')
+QS = (
+    "",
+    "",
+    "",
+    "",
+    "temp>5",
+    "temp<=3",
+    'name=="a"',
+    'name=="a"|temp<2',
+    "temp==2..6",
+    "flag",
+    'name~="^b"',
+    "temp!=4;name",
+    'name!="a"',
+)
 QUALITIES = ("", "", "", "", "", "precision>=4", "precision<8;freshness<=60")
 
 
@@ -106,7 +120,9 @@ def scenario(seed: int, strategy: str, *, nodes: int | None = None, rounds: int 
 
 
 class _Maker:
-    def __init__(self, dice: Random, seed: int, strategy: str, nodes: int | None, rounds: int, ablations: tuple[str, ...]) -> None:
+    def __init__(
+        self, dice: Random, seed: int, strategy: str, nodes: int | None, rounds: int, ablations: tuple[str, ...]
+    ) -> None:
         self.dice = dice
         self.seed = seed
         self.rounds = rounds
@@ -194,7 +210,10 @@ class _Maker:
 
     def _near(self) -> Location:
         node = self.dice.choice(self.federation.nodes).location
-        return Location(max(-90.0, min(90.0, node.lat + self.dice.uniform(-4, 4))), max(-180.0, min(180.0, node.lon + self.dice.uniform(-4, 4))))
+        return Location(
+            max(-90.0, min(90.0, node.lat + self.dice.uniform(-4, 4))),
+            max(-180.0, min(180.0, node.lon + self.dice.uniform(-4, 4))),
+        )
 
     def _geofence(self) -> Geofence:
         dice = self.dice

@@ -14,7 +14,17 @@ from hanse.routing.strategies.scoped import Scoped
 
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy
-    for strategy in (FloodEvents, FloodSubscriptions, GeoSubscriber, GeoPublisher, Dht, GridQuorum, BroadcastGroups, Scoped, Advertised)
+    for strategy in (
+        FloodEvents,
+        FloodSubscriptions,
+        GeoSubscriber,
+        GeoPublisher,
+        Dht,
+        GridQuorum,
+        BroadcastGroups,
+        Scoped,
+        Advertised,
+    )
 }
 # A paper's own routing, to be compared with: it does not promise all that the meaning does, so nobody is offered it.
 STUDIED: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (MuDebs, MuDebsEveryPath)}

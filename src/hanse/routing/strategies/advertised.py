@@ -23,7 +23,7 @@ from hanse.routing.settings import FRESH_KEPT, FRESH_MS
 from hanse.routing.strategies.base import Strategy, StrategyState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from hanse.model import Advertisement, Selector, Subscription
     from hanse.routing.broker import Broker

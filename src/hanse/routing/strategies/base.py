@@ -173,7 +173,7 @@ class Strategy:
         """Another broker holds something of ours that is not true any more."""
         if key.startswith("\n"):
             return  # a client that has gone elsewhere; its new home says where it is
-        self.broker.send((other,), m.DropSubscription(key, int(version.split()[0]), ended=False))
+        self.broker.send((other,), m.DropSubscription(key, int(version.split(maxsplit=1)[0]), ended=False))
 
 
 def _at(client: str) -> str:

@@ -31,7 +31,9 @@ class Visitor(Struct, frozen=True):
 
 class State(StrategyState):
     guests: dict[str, Visitor] = field(default_factory=dict)  # in this area, at home elsewhere
-    announced: dict[str, tuple[str, int]] = field(default_factory=dict)  # own clients elsewhere: whose guests, since which version
+    announced: dict[str, tuple[str, int]] = field(
+        default_factory=dict
+    )  # own clients elsewhere: whose guests, since which version
 
 
 class GeoSubscriber(Strategy):
@@ -96,7 +98,9 @@ class GeoSubscriber(Strategy):
         homes = dict.fromkeys(
             guest.home
             for guest in self.state.guests.values()
-            if guest.location is not None and guest.home not in reached and geofence.contains(guest.location.lat, guest.location.lon)
+            if guest.location is not None
+            and guest.home not in reached
+            and geofence.contains(guest.location.lat, guest.location.lon)
         )
         self.broker.send(tuple(homes), m.Event(notification, home, forwarded=True))
 

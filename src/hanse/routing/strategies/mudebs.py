@@ -15,8 +15,8 @@ and leaves once for each neighbour that leads to a subscriber, except the one th
 another way is a message, too, but ends there. `every_path` says what counts as a way: the first copy of a subscription alone, or
 each of its copies, which makes more messages and brings no notification to anyone else.
 
-Clients stay where they are, and links lose nothing: there is neither hand-over nor repair. Hence it is not offered among
-`STRATEGIES`; a study adds it for its own brokers.
+Clients stay where they are, and links lose nothing: there is neither hand-over nor repair. Hence it is not among `STRATEGIES`,
+only among what is `STUDIED`.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ def check(trace: Trace) -> Iterator[Violation]:
             continue  # the next property's business
         n = published.notification
         if not any(
-            selects(s.selectors, n) and carries(s.attributes, n) and passes_q(s.q, n) and passes_quality(s.quality, n) for s in versions
+            selects(s.selectors, n) and carries(s.attributes, n) and passes_q(s.q, n) and passes_quality(s.quality, n)
+            for s in versions
         ):
             yield Violation("only subscribed", f"{client} got {notification} for {subscription}, which never asked for it")

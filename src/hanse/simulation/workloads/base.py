@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from hanse.model import InvalidInput
-from hanse.routing.federation import Federation  # noqa: TC001 (a struct's fields have their types at run time)
+from hanse.routing.federation import Federation
 from hanse.simulation.actions import Action, Attach, Deed
 from hanse.simulation.topologies import shares
 
