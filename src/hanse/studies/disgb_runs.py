@@ -75,16 +75,16 @@ class Spread(Struct, frozen=True):
 
 
 class Counted(Struct, frozen=True):
-    """What clients asked for, in the words of table II."""
+    """What clients asked for, in the words of table II; overlaps where they are calculated."""
 
     location_updates: int
     subscription_updates: int
     events: int
-    subscription_overlaps: int
-    event_overlaps: int
+    subscription_overlaps: int | None = None
+    event_overlaps: int | None = None
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, kw_only=True):
     task: Task
     counted: Counted
     messages: dict[str, int]
@@ -93,7 +93,7 @@ class Outcome(Struct, frozen=True):
     to_themselves: int
     across: int
     field_deg: float
-    seconds: float
+    cpu_seconds: float
 
     @property
     def between(self) -> int:
@@ -163,26 +163,36 @@ def run(task: Task) -> Outcome:
         options["preset"] = "simulation" if task.brokers else "experiment"
     load = workload(task.workload, federation, clients=task.clients, duration_s=task.duration_s, seed=task.seed, **options)
     settings = settings_for(task.strategy or "geo-publisher", federation, field_deg, flood_locations=task.flood_locations)
-    counted, calculated = calculate(load, settings)
-    if not task.strategy:
-        nothing = spread(Counter())
-        if task.circles:
-            calculated = calculate_in_circles(load)
-        return Outcome(task, counted, calculated, nothing, nothing, 0, 0, field_deg, process_time() - started)
-    simulator, tally = simulate(load, settings)
-    # the delay is from the first broker to the receiving one, without the client's hop
-    delays = Counter(delay - CLIENT_HOP_MS for delay in simulator.update_delays_ms)
+    counted = count(load)
+    latencies: Counter[int] = Counter()
+    delays: Counter[int] = Counter()
+    to_themselves = across = 0
+    if task.circles:
+        messages = calculate_in_circles(load)
+    elif not task.strategy:
+        counted, messages = calculate(load, settings)
+    else:
+        simulator, tally = simulate(load, settings)
+        messages = dict(simulator.messages)
+        latencies, to_themselves, across = tally.latencies, tally.to_themselves, tally.across
+        # from the first broker to the receiving one, without the client's hop
+        delays.update(delay - CLIENT_HOP_MS for delay in simulator.update_delays_ms)
     return Outcome(
-        task,
-        counted,
-        dict(simulator.messages),
-        spread(tally.latencies),
-        spread(delays),
-        tally.to_themselves,
-        tally.across,
-        field_deg,
-        process_time() - started,
+        task=task,
+        counted=counted,
+        messages=messages,
+        latency=spread(latencies),
+        delay=spread(delays),
+        to_themselves=to_themselves,
+        across=across,
+        field_deg=field_deg,
+        cpu_seconds=process_time() - started,
     )
+
+
+def count(load: Workload) -> Counted:
+    kinds = Counter(type(request_of(action)) for action in load.actions)
+    return Counted(kinds[m.Locate], kinds[m.Subscribe], kinds[m.Publish])
 
 
 def simulate(load: Workload, settings: Settings) -> tuple[Simulator, Tally]:

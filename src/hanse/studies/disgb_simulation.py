@@ -46,7 +46,7 @@ class Sizes(Struct, frozen=True):
     clients: int = 10_000
     many_clients: int = 2_000
     trend: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000)
-    many_trend: tuple[int, ...] = (500, 2_000, 10_000)
+    many_trend: tuple[int, ...] = (2_000, 10_000, 30_000)
     draws: int = 20
     duration_s: int = DURATION_S
 
