@@ -35,7 +35,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 HATCHES = ("", "///", "...", "\\\\\\", "xx", "++", "oo", "--")
 ABSENT = "–"
-LEGEND_WIDTH = 110  # letters
+LEGEND_WIDTH = 92  # letters
 FILE_WIDTH = 132  # of what is printed where no terminal says how wide it is
 COMPARED = ("", "paper", "ours", "difference", "in %", "comment")
 
@@ -392,7 +392,7 @@ def _draw_lines(axes: Axes, plot: Plot) -> None:
 def _tick(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:g}M"
-    if abs(value) >= 1e4:
+    if abs(value) >= 1e3:
         return f"{value / 1e3:g}k"
     return f"{value:g}"
 
