@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from math import pi, sqrt
+from math import cos, pi, sin, sqrt
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, TypeVar
@@ -25,7 +25,7 @@ from rich.table import Table
 
 from hanse.filters import compile_q
 from hanse.matching import MatchIndex, satisfies
-from hanse.model import WORLD, Circle, Location, Notification, Selector, Subscription
+from hanse.model import WORLD, Circle, Location, Notification, Polygon, Selector, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -84,6 +84,17 @@ def _event(rng: random.Random, topic: str | None = None, **attributes: object) -
     )
 
 
+def _polygon(rng: random.Random, n: int, share: float) -> Polygon:
+    """With four to eight corners at random distances from its middle."""
+    lat, lon = _somewhere(rng)
+    corners = rng.randint(4, 8)
+    radii = [_radius(n, share) * 1.3 * rng.uniform(0.7, 1.3) for _ in range(corners)]
+    ring = [
+        (lon + radius / 0.6 * cos(2 * pi * k / corners), lat + radius * sin(2 * pi * k / corners)) for k, radius in enumerate(radii)
+    ]
+    return Polygon((((*ring, ring[0]),),))
+
+
 def _topics(n: int) -> int:
     return max(1, n // 80)
 
@@ -107,6 +118,16 @@ SHAPES = (
             n,
             q=f'temperature>{round(rng.uniform(0, 40), 1)};status=="{rng.choice(STATUS)}"',
             geofence=Circle(*_somewhere(rng), _radius(n, 1 / 8)),
+        ),
+        lambda rng, _: _event(rng),
+    ),
+    Shape(
+        "one type, polygons, content + geo",
+        lambda rng, i, n: _subscription(
+            i,
+            n,
+            q=f'temperature>{round(rng.uniform(0, 40), 1)};status=="{rng.choice(STATUS)}"',
+            geofence=_polygon(rng, n, 1 / 8),
         ),
         lambda rng, _: _event(rng),
     ),

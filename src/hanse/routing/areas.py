@@ -36,7 +36,7 @@ class Areas:
         self._rows, self._columns = round(180 / size_deg), round(360 / size_deg)
         if owners.shape != (self._rows * self._columns,):
             raise InvalidInput(
-                f"{owners.shape[0]} fields do not make up the earth: of {size_deg:g} degrees it takes {self._rows * self._columns}"
+                f"{owners.shape[0]} fields do not make up the earth: of {size_deg:g} degrees it has {self._rows * self._columns}"
             )
         self._owners = owners
         south = np.repeat(np.arange(self._rows) * size_deg - 90.0, self._columns)
