@@ -65,14 +65,22 @@ class Found(Struct):
             said.append(f"  phase {crash.phase} +{crash.at_ms} ms: {crash.node} crashes, back after {crash.down_ms} ms")
         said.append(f"  network: loss {faults.loss:.0%}, doubled {faults.doubled:.0%}, delay up to {faults.delay_ms} ms")
         for sent in self.sent[-40:]:
-            said.append(f"    {sent.at_ms:>9} ms {sent.source} → {sent.target}: {_words(m.innermost(sent.message))}")
+            said.append(f"    {sent.at_ms:>9} ms {sent.source} → {sent.target}: {_words(m.innermost(sent.message))[:160]}")
         said.append(f"  violates '{self.violation.property}': {self.violation.what}")
         return said
 
 
-def _words(message: object) -> str:
-    text = repr(message)
-    return text if len(text) <= 300 else text[:299] + "…"
+def _words(value: object) -> str:
+    """A value as it would be written by hand: what is as usual is left out."""
+    if isinstance(value, msgspec.Struct):
+        given = [(f.name, getattr(value, f.name), f) for f in msgspec.structs.fields(value)]
+        said = [
+            f"{name}={_words(v)}" for name, v, f in given if v != f.default and not (f.default is msgspec.NODEFAULT and not v)
+        ]
+        return f"{type(value).__name__}({', '.join(said)})"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_words, value))}]"
+    return f"{value:.2f}" if isinstance(value, float) else repr(value)
 
 
 def shrink(seed: int, strategy: str, *, faulty: bool = True, ablations: tuple[str, ...] = ()) -> Found | None:

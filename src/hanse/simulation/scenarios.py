@@ -369,10 +369,11 @@ class _Maker:
 
 
 def with_steps(given: Scenario, keep: set[tuple[int, int]]) -> Scenario:
-    """The scenario with only some of its steps, named by phase and place in it; arrivals always stay.
+    """The scenario with only some of its steps, named by phase and place in it, and the arrivals of those who take them.
 
     A client whose move is left out does what follows from where it then is.
     """
+    busy = {client_of(given.phases[i].steps[j].do) for i, j in keep if i}
     homes: dict[str, str] = {}
     phases = []
     for i, phase in enumerate(given.phases):
@@ -381,6 +382,8 @@ def with_steps(given: Scenario, keep: set[tuple[int, int]]) -> Scenario:
             client = client_of(step.do)
             here = homes.get(client, step.node)
             if i == 0:
+                if client not in busy:
+                    continue
                 homes[client] = step.node
             elif (i, j) not in keep or (isinstance(step.do, Move) and step.do.to == here):
                 continue
