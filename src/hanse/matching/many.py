@@ -4,10 +4,11 @@ A row is a subscription. It has the atoms of its filters as intervals on lanes (
 `sphere`), and by number its client and the test that only Python can do. `Access` names the candidates; then each step leaves
 fewer of them, and every step is exact, so that what is left is the answer:
 
-1. atoms: the event's value on the lane lies in the interval;
-2. the publisher lies in the subscription's geofence: by chord, and where that is too close to tell, by the geofence;
-3. the subscriber lies in the event's geofence: the same with the roles exchanged;
-4. tests, each distinct one once.
+1. the publisher lies in the subscription's cap, which is quickly asked and leaves few where rows were found by place;
+2. atoms: the event's value on the lane lies in the interval;
+3. where the cap is too coarse to tell, the publisher lies in the geofence itself;
+4. the subscriber lies in the event's geofence: by its cap and, where that cannot tell, by itself;
+5. tests, each distinct one once.
 
 There are as many columns of atoms as some row needs, up to `ATOMS_MAX`; a filter with more is tested by Python too.
 """
@@ -24,7 +25,8 @@ from hanse.matching.access import Access, Place, Span
 from hanse.matching.entry import NO_TEST, Conjunction, Test
 from hanse.matching.event import NO_TEST_CODE, PRESENT, Event, Readings, Vocabulary
 from hanse.matching.ladder import DEAD_ROW
-from hanse.matching.sphere import cap_of, inside_polygons
+from hanse.matching.outline import UNKNOWN, outline, outlines_hold
+from hanse.matching.sphere import cap_of, inside_polygon
 from hanse.model import Polygon, World
 
 if TYPE_CHECKING:
@@ -33,16 +35,15 @@ if TYPE_CHECKING:
     from hanse.filters import Atom
     from hanse.matching.clients import Clients
     from hanse.matching.entry import Predicate
-    from hanse.model import Geofence, Location, Selector, Subscription
+    from hanse.model import Geofence, Selector, Subscription
 
 Rows: TypeAlias = "NDArray[np.int32]"
 Number = TypeVar("Number", np.int32, np.float64)
 
 ATOMS_MAX = 4
 _ROWS_MIN = 64
-_DEAD_CAP = (0.0, 0.0, 0.0, -1.0, -1.0)
+_DEAD_CAP = (0.0, 0.0, 0.0, inf, inf)
 NO_SPAN = Span(0, -inf, inf)
-_BULK_MIN = 4  # fewer polygons are asked one by one
 
 
 class Atoms:
@@ -64,6 +65,7 @@ class Many:
         self._row_of: dict[str, int] = {}
         self._subscriptions: list[Any] = [None]  # None where a row is dead, and then nobody asks
         self._places: list[tuple[Place, ...]] = [()]
+        self._outlines: list[bytes] = [UNKNOWN]
         self._free: list[int] = []
         self._atoms: list[Atoms] = []  # the first atom of each row, then the second ...
         self._caps: NDArray[np.float64] = np.zeros((_ROWS_MIN, 5))
@@ -86,10 +88,12 @@ class Many:
             self._atoms.append(Atoms(len(self._caps)))
         for i, atoms in enumerate(self._atoms):
             atoms.lanes[row], atoms.lows[row], atoms.highs[row] = spans[i] if i < len(spans) else NO_SPAN
-        self._caps[row] = cap_of(subscription.geofence)
+        fence = subscription.geofence
+        self._caps[row] = cap_of(fence)
+        self._outlines[row] = outline(fence)
         self._client_codes[row] = self._clients.acquire(subscription.client)
         self._test_codes[row] = self._vocabulary.tests.acquire(test)
-        self._places[row] = self._access.add(row, spans, subscription.attributes, subscription.geofence)
+        self._places[row] = self._access.add(row, spans, subscription.attributes, fence)
 
     def _new_row(self, subscription: Subscription) -> int:
         if self._free:
@@ -99,6 +103,7 @@ class Many:
             row = len(self._subscriptions)
             self._subscriptions.append(subscription)
             self._places.append(())
+            self._outlines.append(UNKNOWN)
             if row >= len(self._caps):
                 self._grow(row + row // 2)
         self._row_of[subscription.id] = row
@@ -155,18 +160,41 @@ class Many:
         self._vocabulary.tests.release(int(self._test_codes[row]))
         self._subscriptions[row] = None
         self._places[row] = ()
+        self._outlines[row] = UNKNOWN
         self._caps[row] = _DEAD_CAP
         self._free.append(row)
 
     def match(self, event: Event) -> list[Subscription]:
         readings = event.readings(self._vocabulary)
-        rows = self._access.candidates(event, readings)
+        rows, all_sure = self._around_publisher(self._access.candidates(event, readings), event)
         rows = self._satisfying_atoms(rows, readings)
-        if len(rows):
-            rows = self._around_publisher(rows, event)
+        if len(rows) and not all_sure:
+            rows = self._surely_around_publisher(rows, event)
         if len(rows) and not isinstance(event.notification.geofence, World):
             rows = self._around_subscriber(rows, event.notification.geofence)
         return self._passing_tests(rows, event) if len(rows) else []
+
+    def _around_publisher(self, rows: Rows, event: Event) -> tuple[Rows, bool]:
+        """The rows whose caps the publisher may lie in, and whether it surely does in all of them."""
+        caps = self._caps.take(rows, axis=0)
+        if event.vector is None:
+            return rows.compress(caps[:, 4] == -inf), True
+        cosines = caps[:, :3] @ event.vector
+        kept = cosines >= caps[:, 4]
+        return rows.compress(kept), np.count_nonzero(kept) == np.count_nonzero(cosines >= caps[:, 3])
+
+    def _surely_around_publisher(self, rows: Rows, event: Event) -> Rows:
+        place = event.place
+        assert place is not None
+        assert event.vector is not None
+        caps = self._caps.take(rows, axis=0)
+        kept: NDArray[np.bool_] = caps[:, :3] @ event.vector >= caps[:, 3]
+        unsure = rows.compress(~kept).tolist()
+        inside, certain = outlines_hold([self._outlines[row] for row in unsure], place)
+        for i in np.flatnonzero(~certain).tolist():
+            inside[i] = self._subscriptions[unsure[i]].geofence.contains(place.lat, place.lon)
+        kept[~kept] = inside
+        return rows.compress(kept)
 
     def _satisfying_atoms(self, rows: Rows, readings: Readings) -> Rows:
         for atoms in self._atoms:
@@ -193,29 +221,20 @@ class Many:
             held[on_lane] = ((lows[on_lane] <= values) & (values <= highs[on_lane])).any(axis=0)
         return held
 
-    def _around_publisher(self, rows: Rows, event: Event) -> Rows:
-        caps = self._caps.take(rows, axis=0)
-        if event.vector is None or event.place is None:
-            return rows.compress(caps[:, 4] == inf)
-        offsets = caps[:, :3] - event.vector
-        chords: NDArray[np.float64] = np.einsum("ij,ij->i", offsets, offsets)
-        kept, unsure = _by_chord(chords, caps[:, 3], caps[:, 4])
-        if unsure is not None:
-            fences = [self._subscriptions[row].geofence for row in rows[unsure].tolist()]
-            kept[unsure] = _inside(fences, [event.place] * len(fences))
-        return rows.compress(kept)
-
     def _around_subscriber(self, rows: Rows, fence: Geofence) -> Rows:
-        x, y, z, sure, may = cap_of(fence)
+        x, y, z, sure_limit, may_limit = cap_of(fence)
         clients = self._client_codes.take(rows)
-        offsets = self._clients.vectors().take(clients, axis=0)
-        offsets -= (x, y, z)
-        chords: NDArray[np.float64] = np.einsum("ij,ij->i", offsets, offsets)
-        kept, unsure = _by_chord(chords, sure, may)
-        if unsure is not None:
+        cosines = self._clients.vectors().take(clients, axis=0) @ (x, y, z)
+        kept: NDArray[np.bool_] = cosines >= may_limit
+        sure = cosines >= sure_limit
+        if np.count_nonzero(kept) > np.count_nonzero(sure):
+            unsure = kept & ~sure
             places = [self._clients.location(client) for client in clients[unsure].tolist()]
             known = [place for place in places if place is not None]  # all of them: an unknown one is in no cap
-            kept[unsure] = _inside([fence] * len(known), known)
+            if isinstance(fence, Polygon):
+                kept[unsure] = inside_polygon(fence, known)
+            else:
+                kept[unsure] = [fence.contains(place.lat, place.lon) for place in known]
         return rows.compress(kept)
 
     def _passing_tests(self, rows: Rows, event: Event) -> list[Subscription]:
@@ -231,17 +250,6 @@ class Many:
         return [subscriptions[row] for row in dict.fromkeys(found)]
 
 
-def _by_chord(
-    chords: NDArray[np.float64], sure: NDArray[np.float64] | float, may: NDArray[np.float64] | float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """What may be inside, and that part of it, if any, for which the chord is too close to the edge to tell."""
-    kept: NDArray[np.bool_] = chords <= may
-    inside: NDArray[np.bool_] = chords <= sure
-    if np.count_nonzero(kept) == np.count_nonzero(inside):
-        return kept, None
-    return kept, kept & ~inside
-
-
 def _is_range(atom: Atom) -> bool:
     return atom.low != atom.high
 
@@ -250,11 +258,3 @@ def _grown(column: NDArray[Number], size: int) -> NDArray[Number]:
     new = np.zeros((size, *column.shape[1:]), column.dtype)
     new[: len(column)] = column
     return new
-
-
-def _inside(fences: list[Geofence], places: list[Location]) -> list[bool]:
-    polygons = [fence for fence in fences if isinstance(fence, Polygon)]
-    if len(polygons) < max(_BULK_MIN, len(fences)):
-        return [fence.contains(place.lat, place.lon) for fence, place in zip(fences, places, strict=True)]
-    answer: list[bool] = inside_polygons(polygons, places).tolist()
-    return answer

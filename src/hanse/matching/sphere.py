@@ -1,8 +1,9 @@
 """Geofences in the two forms that an index needs: a cap on the unit sphere, and cells of a grid.
 
-A **cap** is the ball around a point of the unit sphere that a geofence lies in, with two limits on the squared chord from its
-centre. Up to `sure` a point is inside, beyond `may` it is outside; the shell between them is as thin as rounding for a circle,
-and everything for a polygon, and there the geofence itself is asked. So the vectorised test and `Circle.contains` always agree.
+A **cap** is the part around a point of the unit sphere that a geofence lies in, with two limits on the cosine of the angle to
+that point, which is a product of unit vectors. From `sure` on a point is inside, below `may` it is outside; the ring between them
+is as thin as rounding for a circle, and everything for a polygon, and there the geofence itself is asked. So the vectorised test
+and `contains` always agree.
 
 The **grid** is a hierarchy of rectangles in latitude and longitude. A level says how often each of the two has been halved. A
 geofence is filed at the finest level whose cells are neither lower nor narrower than its bounding box: at most four cells, often
@@ -31,10 +32,11 @@ Vector: TypeAlias = tuple[float, float, float]
 Cap: TypeAlias = tuple[float, float, float, float, float]  # x, y, z, sure, may
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north; east may exceed 180, west fall below -180
 
-EVERYWHERE: Cap = (0.0, 0.0, 0.0, inf, inf)
+EVERYWHERE: Cap = (0.0, 0.0, 0.0, -inf, -inf)
 FINEST = 24  # halvings: cells of two metres
 _SLACK_DEG = 1e-9  # a tenth of a millimetre: more than the rounding of a bounding box
 _SLACK_CHORD = 1e-13  # more than the rounding of a chord
+_SLACK_COSINE = 1e-14  # more than the rounding of a product of unit vectors
 
 
 def unit_vector(lat: float, lon: float) -> Vector:
@@ -56,24 +58,25 @@ def cap_of(geofence: Geofence) -> Cap:
     if isinstance(geofence, Circle):
         half = sin(radians(geofence.radius_deg) / 2)
         limit, slack = _limit(half * half)
-        return (*unit_vector(geofence.lat, geofence.lon), limit - slack, limit + slack)
+        return (*unit_vector(geofence.lat, geofence.lon), limit + slack, limit - slack)
     if isinstance(geofence, Polygon):
         west, south, east, north = box_of(geofence)
         lat, lon = (south + north) / 2, (west + east) / 2
         s, t = sin(radians(north - south) / 4), sin(radians(min(east - west, 360.0)) / 4)
         widest = 1.0 if south <= 0.0 <= north else max(cos(radians(south)), cos(radians(north)))
         limit, slack = _limit(min(1.0, s * s + cos(radians(lat)) * widest * t * t))
-        return (*unit_vector(lat, lon), -1.0, limit + slack)
+        return (*unit_vector(lat, lon), inf, limit - slack)
     return EVERYWHERE
 
 
 def _limit(haversine: float) -> tuple[float, float]:
-    return 4.0 * haversine, _SLACK_CHORD * (2.0 * sqrt(haversine) + _SLACK_CHORD)
+    """Of the cosine, and what rounding can do to it."""
+    return 1.0 - 2.0 * haversine, _SLACK_CHORD * sqrt(haversine) + _SLACK_COSINE
 
 
 def box_of(geofence: Circle | Polygon) -> Box:
     if isinstance(geofence, Polygon):
-        west, south, east, north = geofence.shape.bounds
+        west, south, east, north = geofence.bounds
         return west - _SLACK_DEG, max(-90.0, south - _SLACK_DEG), east + _SLACK_DEG, min(90.0, north + _SLACK_DEG)
     lat, lon, radius = geofence.lat, geofence.lon, geofence.radius_deg + _SLACK_DEG
     south, north = max(-90.0, lat - radius), min(90.0, lat + radius)
@@ -119,13 +122,12 @@ def level_of(cell: int) -> int:
     return cell >> 2 * FINEST
 
 
-def inside_polygons(polygons: Sequence[Polygon], places: Sequence[Location]) -> NDArray[np.bool_]:
-    """Element by element `polygon.contains(place)`, in bulk."""
-    shapes = np.array([polygon.shape for polygon in polygons], dtype=object)
-    lons, lats = (np.array([getattr(place, axis) for place in places]) for axis in ("lon", "lat"))
-    inside: NDArray[np.bool_] = shapely.intersects_xy(shapes, lons, lats)
-    for i in np.flatnonzero(~inside).tolist():
-        polygon, place = polygons[i], places[i]
-        if polygon.crosses_date_line or abs(place.lon) == 180.0:
+def inside_polygon(polygon: Polygon, places: Sequence[Location]) -> list[bool]:
+    """`polygon.contains` of each place, in bulk."""
+    if polygon.crosses_date_line:
+        return [polygon.contains(place.lat, place.lon) for place in places]
+    inside: list[bool] = shapely.intersects_xy(polygon.shape, [(place.lon, place.lat) for place in places]).tolist()
+    for i, place in enumerate(places):
+        if abs(place.lon) == 180.0:
             inside[i] = polygon.contains(place.lat, place.lon)
     return inside

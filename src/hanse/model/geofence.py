@@ -7,7 +7,7 @@ ring whose longitude jumps by more than 180 degrees crosses the date line there.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections import OrderedDict
 from math import cos, isfinite, radians, sin
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from hanse.model.errors import InvalidInput
 
 EARTH_RADIUS_KM = 6371.0087714
 MAX_VERTICES = 100_000
+SHAPES_KEPT = 4096  # prepared for tests; a shape takes as much memory as its polygon, or more
 
 Position: TypeAlias = tuple[float, float]  # longitude, latitude: the order of GeoJSON
 Ring: TypeAlias = tuple[Position, ...]
@@ -69,7 +70,7 @@ class Circle(Struct, frozen=True, tag="circle"):
         return half_chord_squared(self.lat, self.lon, lat, lon) <= s * s
 
 
-class Polygon(Struct, frozen=True, tag="polygon", dict=True):
+class Polygon(Struct, frozen=True, tag="polygon"):
     """One or more polygons, each an outer ring and its holes."""
 
     polygons: tuple[tuple[Ring, ...], ...]
@@ -85,31 +86,59 @@ class Polygon(Struct, frozen=True, tag="polygon", dict=True):
                     raise InvalidInput("a ring needs at least four positions, the last equal to the first")
                 for lon, lat in ring:
                     Location(lat, lon)
-        if not self.shape.is_valid:
-            raise InvalidInput(f"the polygon is not valid: {shapely.is_valid_reason(self.shape)}")
+        shape = self._plane_shape()
+        if not shape.is_valid:
+            raise InvalidInput(f"the polygon is not valid: {shapely.is_valid_reason(shape)}")
 
-    @cached_property
+    def outlines(self) -> list[list[list[Position]]]:
+        """The rings in the plane, east of the date line continued beyond 180 degrees where a ring crosses it."""
+        return [[_unwrap(rings[0]), *(_unwrap_near(hole, rings[0]) for hole in rings[1:])] for rings in self.polygons]
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """In the plane: west, south, east, north."""
+        lons, lats = zip(*(position for rings in self.outlines() for position in rings[0]), strict=True)
+        return min(lons), min(lats), max(lons), max(lats)
+
+    @property
     def shape(self) -> BaseGeometry:
-        """The polygons in the plane, east of the date line continued beyond 180 degrees where a ring crosses it."""
-        parts = [
-            shapely.Polygon(_unwrap(rings[0]), [_unwrap_near(hole, rings[0]) for hole in rings[1:]]) for rings in self.polygons
-        ]
-        shape: BaseGeometry = parts[0] if len(parts) == 1 else shapely.MultiPolygon(parts)
-        shapely.prepare(shape)
-        return shape
+        """The polygons in the plane, prepared for many questions."""
+        return self._prepared()[0]
 
-    @cached_property
+    def _prepared(self) -> tuple[BaseGeometry, bool]:
+        """The shape, and whether it crosses the date line. Those asked last are kept."""
+        kept = _prepared.get(id(self))
+        if kept is not None:
+            _prepared.move_to_end(id(self))
+            return kept[1:]
+        shape = self._plane_shape()
+        shapely.prepare(shape)
+        crosses_date_line = float(shape.bounds[2]) > 180.0
+        _prepared[id(self)] = self, shape, crosses_date_line
+        if len(_prepared) > SHAPES_KEPT:
+            _prepared.popitem(last=False)
+        return shape, crosses_date_line
+
+    def _plane_shape(self) -> BaseGeometry:
+        parts = [shapely.Polygon(outer, holes) for outer, *holes in self.outlines()]
+        return parts[0] if len(parts) == 1 else shapely.MultiPolygon(parts)
+
+    @property
     def crosses_date_line(self) -> bool:
-        return float(self.shape.bounds[2]) > 180.0
+        return self._prepared()[1]
 
     def contains(self, lat: float, lon: float) -> bool:
-        if bool(shapely.intersects_xy(self.shape, lon, lat)):
+        shape, crosses_date_line = self._prepared()
+        if bool(shapely.intersects_xy(shape, lon, lat)):
             return True
         # the same meridian has a second name where a shape reaches beyond 180 degrees, or touches either end
-        if self.crosses_date_line and bool(shapely.intersects_xy(self.shape, lon + 360.0, lat)):
+        if crosses_date_line and bool(shapely.intersects_xy(shape, lon + 360.0, lat)):
             return True
-        return abs(lon) == 180.0 and bool(shapely.intersects_xy(self.shape, -lon, lat))
+        return abs(lon) == 180.0 and bool(shapely.intersects_xy(shape, -lon, lat))
 
+
+# by identity, which is quicker to look up than a thousand vertices; the polygon is kept too, so that it keeps its identity
+_prepared: OrderedDict[int, tuple[Polygon, BaseGeometry, bool]] = OrderedDict()
 
 Geofence: TypeAlias = World | Circle | Polygon
 WORLD = World()
