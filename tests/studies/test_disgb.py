@@ -129,6 +129,11 @@ def test_expected_latency_of_dht_is_what_is_measured() -> None:
     assert run(task).latency.mean == pytest.approx(expected, rel=0.05)
 
 
+def test_the_authors_own_small_run_explains_the_means_of_table_iii() -> None:
+    for clients, (mean, _) in zip((100_000, 1_000_000), disgb_simulation.TABLE_III["geo-subscriber"], strict=False):
+        assert disgb_simulation.AUTHORS.mean_ms(clients) == pytest.approx(mean, abs=1.0)
+
+
 def test_spread_is_exact() -> None:
     found = spread(Counter({10: 3, 20: 1}))
     assert (found.count, found.mean, found.sd, found.quartiles, found.greatest) == (4, 12.5, 5.0, (10.0, 10.0, 10.0), 20.0)
