@@ -41,8 +41,8 @@ def test_any_polygon(ring: list[tuple[float, float]], points: list[tuple[float, 
         assume(False)
     for x, y in [*points, *ring]:
         place = Location(y * scale, x * scale)
-        inside, certain = outlines_hold([outline(polygon)], place)
-        assert not certain[0] or inside[0] == polygon.contains(place.lat, place.lon)
+        inside, untold = outlines_hold([outline(polygon)], place)
+        assert untold or inside[0] == polygon.contains(place.lat, place.lon)
 
 
 def test_many_at_once_with_holes() -> None:
@@ -53,8 +53,8 @@ def test_many_at_once_with_holes() -> None:
     for target in polygons:
         west, south, east, north = target.bounds
         place = Location(rng.uniform(south, north), rng.uniform(west, east))
-        inside, certain = outlines_hold(packed, place)
-        assert certain.all()
+        inside, untold = outlines_hold(packed, place)
+        assert not untold
         assert inside.tolist() == [polygon.contains(place.lat, place.lon) for polygon in polygons]
         held += inside.sum()
     assert held > 10
@@ -63,14 +63,14 @@ def test_many_at_once_with_holes() -> None:
 def test_edges_and_corners_are_left_to_the_polygon() -> None:
     square = outline(Polygon(((closed([(0, 0), (2, 0), (2, 2), (0, 2)]),),)))
     for lat, lon in ((0, 0), (0, 1), (1, 2), (2, 2)):
-        assert not outlines_hold([square], Location(lat, lon))[1][0]
+        assert outlines_hold([square], Location(lat, lon))[1] == [0]
 
 
 def test_what_has_no_outline_has_no_answer() -> None:
     across = Polygon(((closed([(179, 0), (-179, 0), (-179, 1), (179, 1)]),),))
     large = Polygon(((closed([(cos(pi * k / 32), sin(pi * k / 32)) for k in range(64)]),),))
     for geofence in (across, large, Circle(0, 0, 1), WORLD):
-        assert not outlines_hold([outline(geofence)], Location(0.5, 0.5))[1][0]
+        assert outlines_hold([outline(geofence)], Location(0.5, 0.5))[1] == [0]
     square = outline(Polygon(((closed([(178, 0), (180, 0), (180, 1), (178, 1)]),),)))
-    assert not outlines_hold([square], Location(0.5, -180.0))[1][0]
-    assert outlines_hold([square], Location(0.5, 179.0))[1][0]
+    assert outlines_hold([square], Location(0.5, -180.0))[1] == [0]
+    assert outlines_hold([square], Location(0.5, 179.0))[1] == []

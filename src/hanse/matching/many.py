@@ -190,8 +190,8 @@ class Many:
         caps = self._caps.take(rows, axis=0)
         kept: NDArray[np.bool_] = caps[:, :3] @ event.vector >= caps[:, 3]
         unsure = rows.compress(~kept).tolist()
-        inside, certain = outlines_hold([self._outlines[row] for row in unsure], place)
-        for i in np.flatnonzero(~certain).tolist():
+        inside, untold = outlines_hold([self._outlines[row] for row in unsure], place)
+        for i in untold:
             inside[i] = self._subscriptions[unsure[i]].geofence.contains(place.lat, place.lon)
         kept[~kept] = inside
         return rows.compress(kept)

@@ -10,6 +10,7 @@ Corners are pairs of doubles, longitude first; a pair of NaN ends each ring, so 
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 CORNERS_MAX = 64  # a polygon with more is quicker asked by itself
 _CORNER_BYTES = 16
-_ROUNDING = 1e-15  # of a determinant, relative to its two products: three times what it can be
-_UNCERTAIN = 1 << 16  # more than an outline has edges
+_ROUNDING = 4e-15  # of a determinant, relative to either of its two products: several times what it can be
 
 
 UNKNOWN = array("d", (0.0, 0.0, 0.0, 0.0, nan, nan)).tobytes()  # an edge without length has no sides, so it gives no answer
@@ -48,18 +48,22 @@ def outline(geofence: Geofence) -> bytes:
     return corners.tobytes()
 
 
-def outlines_hold(outlines: Sequence[bytes], place: Location) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether the place lies in each, and whether this is certain."""
-    starts = np.zeros(len(outlines), np.intp)
-    np.cumsum([len(packed) // _CORNER_BYTES for packed in outlines[:-1]], out=starts[1:])
-    corners = np.frombuffer(b"".join(outlines)).reshape(-1, 2) - (place.lon, place.lat)
-    east, north = corners[:, 0], corners[:, 1]
+def outlines_hold(outlines: Sequence[bytes], place: Location) -> tuple[NDArray[np.bool_], list[int]]:
+    """Whether the place lies in each, and the positions of those that cannot tell."""
+    starts = [0, *accumulate([len(packed) // _CORNER_BYTES for packed in outlines])]
+    del starts[-1]
+    corners = np.frombuffer(b"".join(outlines))
+    east, north = corners[0::2] - place.lon, corners[1::2] - place.lat
     # an edge from each corner to the next; every comparison with the NaN between rings fails
-    left, right = east[:-1] * north[1:], east[1:] * north[:-1]
-    side = left - right
+    left = east[:-1] * north[1:]
+    side = left - east[1:] * north[:-1]
     above = north > 0.0
     rises = above[1:]
     crossed = (np.where(rises, side, -side) > 0.0) & (above[:-1] != rises)
-    uncertain = np.abs(side) <= _ROUNDING * (np.abs(left) + np.abs(right))
-    counts = np.add.reduceat(crossed + _UNCERTAIN * uncertain, starts)
-    return (counts & 1).astype(np.bool_), (counts < _UNCERTAIN) & (abs(place.lon) < 180.0)
+    inside: NDArray[np.bool_] = np.logical_xor.reduceat(crossed, starts)
+    if abs(place.lon) == 180.0:
+        return inside, list(range(len(outlines)))
+    uncertain = np.abs(side) <= _ROUNDING * np.abs(left)
+    if not np.count_nonzero(uncertain):
+        return inside, []
+    return inside, np.flatnonzero(np.logical_or.reduceat(uncertain, starts)).tolist()
