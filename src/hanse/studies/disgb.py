@@ -24,7 +24,7 @@ class Sizes(Struct, frozen=True):
 FULL: Final = Sizes()
 QUICK: Final = Sizes(
     experiment.Sizes(clients=360, seeds=3),
-    simulation.Sizes(clients=1_000, many_clients=200, trend=(300, 1_000, 3_000), many_trend=(200, 600)),
+    simulation.Sizes(clients=1_000, many_clients=200, trend=(300, 1_000, 3_000), many_trend=(200, 600), draws=8),
 )
 
 
