@@ -68,7 +68,7 @@ def experiment(report: Report, sizes: Sizes, *, seed: int, at_once: int) -> None
     _table_2(report, sizes, {scenario: runs[0] for scenario, runs in calculated.items()})
     _figures(report, sizes, ours, ran)
     _seeds(report, sizes, list(seeds), calculated, in_circles)
-    _words(report, ours, ran, {scenario: runs[0] for scenario, runs in calculated.items()}, in_circles["environmental"])
+    _words(report, sizes, ours, ran, {scenario: runs[0] for scenario, runs in calculated.items()}, in_circles["environmental"])
 
 
 def _between(runs: dict[str, Outcome]) -> dict[str, int]:
@@ -137,6 +137,7 @@ def _seeds(
 
 def _words(
     report: Report,
+    sizes: Sizes,
     ours: dict[str, dict[str, int]],
     ran: dict[str, dict[str, Outcome]],
     calculated: dict[str, Outcome],
@@ -158,6 +159,11 @@ def _words(
     saved_e = _saving(ours["context"], "geo-subscriber", "geo-publisher")
     hiking = ours["hiking"]
     below = max(hiking.get(name, 0) for name in RUN) < min(hiking["flood-events"], hiking["flood-subscriptions"])
+    so = (
+        ": the shape of the areas explains the difference"
+        if sizes.scale == 1
+        else "; they grow with the square of the number of clients, so that an experiment as small as this one has too few"
+    )
     found = [outcome.messages.get("matched events", 0) for outcome in in_circles]
     total = [outcome.messages.get("geo-publisher", 0) for outcome in in_circles]
     matched = ran["environmental"]["geo-publisher"].messages.get("Delivery", 0)
@@ -185,7 +191,7 @@ def _words(
         up. The rest are matched events on their way to subscribers of the other city. With the gap that our clients keep from
         the border hardly any sensor lies in a circle that reaches over from the other side: ours sent {matched:,} of these. In
         the authors' circles, with the same kind of workload and the same formulas, {min(found):,} to {max(found):,} matched
-        events go over, and {min(total):,} to {max(total):,} messages in all: the shape of the areas explains the difference.
+        events go over, and {min(total):,} to {max(total):,} messages in all{so}.
         """,
     )
 

@@ -395,8 +395,8 @@ def _words(report: Report, sizes: Sizes, runs: Runs, seed: int) -> None:
         the same broker, which take 10 ms too. In the authors' own run with {AUTHORS.clients} clients {AUTHORS.to_others}
         deliveries go to others, {AUTHORS.across} of them to another broker, {AUTHORS.way_ms:.0f} ms further each; deliveries to
         others grow with the square of the number of clients, which gives {AUTHORS.mean_ms(PAPER_CLIENTS):.1f} ms for
-        {PAPER_CLIENTS:,} and {AUTHORS.mean_ms(10 * PAPER_CLIENTS):.1f} for ten times as many (from so few, give or take a fifth of
-        what is above 10): the paper's values. So {_percent(AUTHORS.across, AUTHORS.to_others)} of theirs cross brokers, and of
+        {PAPER_CLIENTS:,} and {AUTHORS.mean_ms(10 * PAPER_CLIENTS):.1f} for ten times as many (from so few, give or take a fifth
+        of what is above 10): the paper's values. So {_percent(AUTHORS.across, AUTHORS.to_others)} of theirs cross brokers, and of
         ours, with {clients:,} clients, {_percent(last.across, last.latency.count - last.to_themselves)}: the largest of our
         {sizes.brokers} brokers has {largest:.0f} % of the clients, theirs 9 %.
 
