@@ -95,9 +95,10 @@ def _event(rng: random.Random, topic: str | None = None, **attributes: object) -
 def _polygon(rng: random.Random, n: int, share: float) -> Polygon:
     """Four corners at random distances from the middle, in a point of the region as often as a circle."""
     lat, lon = _somewhere(rng)
+    turn = rng.uniform(0, pi / 2)
     ring = []
     for corner in range(4):
-        distance, angle = _radius(n, share) * rng.uniform(0.9, 1.6), corner * pi / 2 + rng.uniform(-0.3, 0.3)
+        distance, angle = _radius(n, share) * rng.uniform(0.9, 1.6), turn + corner * pi / 2 + rng.uniform(-0.3, 0.3)
         ring.append((lon + distance / 0.6 * cos(angle), lat + distance * sin(angle)))
     return Polygon((((*ring, ring[0]),),))
 

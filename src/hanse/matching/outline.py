@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hanse.matching.sphere import CORNERS_MAX
 from hanse.model import Polygon
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from hanse.model import Geofence, Location
 
-CORNERS_MAX = 64  # a polygon with more is quicker asked by itself
 _CORNER_BYTES = 16
 _ROUNDING = 4e-15  # of a determinant, relative to either of its two products: several times what it can be
 

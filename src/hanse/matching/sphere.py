@@ -33,6 +33,7 @@ Cap: TypeAlias = tuple[float, float, float, float, float]  # x, y, z, sure, may
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north; east may exceed 180, west fall below -180
 
 EVERYWHERE: Cap = (0.0, 0.0, 0.0, -inf, -inf)
+CORNERS_MAX = 64  # a polygon with more is taken by its box, or asked itself
 FINEST = 24  # halvings: cells of two metres
 _SLACK_DEG = 1e-9  # a tenth of a millimetre: more than the rounding of a bounding box
 _SLACK_CHORD = 1e-13  # more than the rounding of a chord
@@ -62,11 +63,28 @@ def cap_of(geofence: Geofence) -> Cap:
     if isinstance(geofence, Polygon):
         west, south, east, north = box_of(geofence)
         lat, lon = (south + north) / 2, (west + east) / 2
-        s, t = sin(radians(north - south) / 4), sin(radians(min(east - west, 360.0)) / 4)
-        widest = 1.0 if south <= 0.0 <= north else max(cos(radians(south)), cos(radians(north)))
-        limit, slack = _limit(min(1.0, s * s + cos(radians(lat)) * widest * t * t))
+        limit, slack = _limit(min(1.0, _reach(geofence, lat, lon, (west, south, east, north))))
         return (*unit_vector(lat, lon), inf, limit - slack)
     return EVERYWHERE
+
+
+def _reach(polygon: Polygon, lat: float, lon: float, box: Box) -> float:
+    """At least the haversine from the middle of its box to any point of the polygon.
+
+    With the cosine of the latitude at its largest the haversine grows with both offsets. It is also convex as long as they are
+    at most 90 degrees, so that no point has more than the corner that has most; else the corner of the box has.
+    """
+    west, south, east, north = box
+    widest = 1.0 if south <= 0.0 <= north else max(cos(radians(south)), cos(radians(north)))
+    factor = cos(radians(lat)) * widest
+    if east - west > 180.0 or len(polygon.polygons) > 1 or len(polygon.polygons[0][0]) > CORNERS_MAX:
+        s, t = sin(radians(north - south) / 4), sin(radians(min(east - west, 360.0)) / 4)
+        return s * s + factor * t * t
+    reach = 0.0
+    for corner_lon, corner_lat in polygon.outlines()[0][0]:
+        s, t = sin(radians(corner_lat - lat) / 2), sin(radians(corner_lon - lon) / 2)
+        reach = max(reach, s * s + factor * t * t)
+    return reach
 
 
 def _limit(haversine: float) -> tuple[float, float]:
