@@ -24,7 +24,8 @@ from hanse.model import (
     World,
     half_chord_squared,
 )
-from hanse.simulation.actions import Action, Advertise, Attach, Detach, Locate, Publish, Subscribe, Unadvertise, Unsubscribe
+from hanse.routing.messages import Advertise, Attach, Detach, Locate, Publish, Subscribe, Unadvertise, Unsubscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.topologies import hybrid, mesh, topology, transit_stub
 from hanse.simulation.workloads import (
     EXPERIMENT_CIRCLES,

@@ -10,7 +10,6 @@ from msgspec import Struct
 from hanse.model import InvalidInput
 from hanse.routing import STRATEGIES, Federation, Settings
 from hanse.routing import messages as m
-from hanse.simulation import actions as a
 from hanse.simulation.engine import Simulator
 from hanse.simulation.groups import CLOUD, with_cloud
 
@@ -98,30 +97,6 @@ def settings_for(strategy: str, federation: Federation, **options: Any) -> Setti
     return Settings(strategy, federation, **options)
 
 
-def request_of(action: a.Action) -> m.Request:
-    """What a client's action is in the broker's words."""
-    do, client = action.do, action.client
-    match do:
-        case a.Attach():
-            return m.Attach(client, None, do.previous)
-        case a.Detach():
-            return m.Detach(client)
-        case a.Locate():
-            return m.Locate(client, do.location)
-        case a.Subscribe():
-            return m.Subscribe(do.subscription)
-        case a.Unsubscribe():
-            return m.Unsubscribe(client, do.id)
-        case a.Advertise():
-            return m.Advertise(do.advertisement)
-        case a.Unadvertise():
-            return m.Unadvertise(client, do.id)
-        case a.Publish():
-            return m.Publish(do.notification)
-        case a.JoinScope():
-            return m.JoinScope(do.dimension, do.scope)
-
-
 def run(
     workload: Workload,
     strategy: str,
@@ -136,7 +111,7 @@ def run(
     simulator.watch_brokers = watch_brokers
     last = 0
     for action in workload.actions:
-        simulator.request(action.at_ms, action.node, request_of(action))
+        simulator.request(action.at_ms, action.node, action.do)
         last = max(last, action.at_ms)
     for at_ms in range(TICK_EVERY_MS, last + TICK_EVERY_MS, TICK_EVERY_MS):
         for node in settings.federation.ids:
@@ -146,7 +121,7 @@ def run(
 
 
 def result_of(simulator: Simulator) -> Result:
-    by_link = sorted(((a_, b, n) for (a_, b), n in simulator.by_link.items()), key=lambda item: (-item[2], item))
+    by_link = sorted(((a, b, n) for (a, b), n in simulator.by_link.items()), key=lambda item: (-item[2], item))
     return Result(
         strategy=simulator.settings.strategy,
         nodes=len(simulator.brokers),

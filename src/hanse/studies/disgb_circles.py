@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from hanse.model import Circle, World, half_chord_squared
 from hanse.routing import messages as m
 from hanse.simulation.workloads import EXPERIMENT_CIRCLES
-from hanse.studies.disgb_requests import request_of
 
 if TYPE_CHECKING:
     from hanse.model import Geofence, Location, Notification, Subscription
@@ -29,7 +28,7 @@ def calculate_in_circles(load: Workload) -> dict[str, int]:
     locations: dict[str, Location] = {}
     messages: Counter[str] = Counter()
     for action in load.actions:
-        request = request_of(action)
+        request = action.do
         match request:
             case m.Locate():
                 locations[action.client] = request.location

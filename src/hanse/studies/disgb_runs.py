@@ -23,7 +23,6 @@ from hanse.simulation.latency import by_distance
 from hanse.simulation.topologies import topology
 from hanse.simulation.workloads import Fields, Workload, experiment_federation, workload
 from hanse.studies.disgb_circles import calculate_in_circles
-from hanse.studies.disgb_requests import request_of
 from hanse.studies.report import progress
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ def run(task: Task) -> Outcome:
 
 
 def count(load: Workload) -> Counted:
-    kinds = Counter(type(request_of(action)) for action in load.actions)
+    kinds = Counter(type(action.do) for action in load.actions)
     return Counted(kinds[m.Locate], kinds[m.Subscribe], kinds[m.Publish])
 
 
@@ -202,7 +201,7 @@ def simulate(load: Workload, settings: Settings) -> tuple[Simulator, Tally]:
     for broker in simulator.brokers.values():
         broker.state.delivered = OrderedDict()  # drops its first key at once, where a plain dictionary searches for it
     for action in load.actions:
-        simulator.request(action.at_ms, action.node, request_of(action))
+        simulator.request(action.at_ms, action.node, action.do)
     load.actions.clear()
     gc.freeze()  # nothing of the workload is garbage before the run ends
     try:
@@ -265,7 +264,7 @@ def calculate(load: Workload, settings: Settings) -> tuple[Counted, dict[str, in
     locations = subscriptions = events = subscription_overlaps = event_overlaps = 0
     messages: Counter[str] = Counter()
     for action in load.actions:
-        request = request_of(action)
+        request = action.do
         match request:
             case m.Locate():
                 locations += 1

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from hanse.model import InvalidInput
 from hanse.routing.federation import Federation
-from hanse.simulation.actions import Action, Attach, Deed
+from hanse.routing.messages import Attach, Request
+from hanse.simulation.actions import Action
 from hanse.simulation.topologies import shares
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class Diary:
         self.actions = actions
         self.node = node
         self.client = client
-        self.add(at_ms, Attach())
+        self.add(at_ms, Attach(client))
 
-    def add(self, at_ms: int, do: Deed) -> None:
+    def add(self, at_ms: int, do: Request) -> None:
         self.actions.append(Action(at_ms, self.node, self.client, do))
 
 

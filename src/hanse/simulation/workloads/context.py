@@ -10,7 +10,8 @@ from __future__ import annotations
 from random import Random
 
 from hanse.model import Advertisement, Circle, Location, Notification, Selector, Subscription
-from hanse.simulation.actions import Action, Advertise, Locate, Publish, Subscribe
+from hanse.routing.messages import Advertise, Locate, Publish, Subscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.workloads.base import WARM_UP_MS, Diary, Load, Workload, client_names, in_time_order
 from hanse.simulation.workloads.experiment import circles_for
 from hanse.simulation.workloads.positions import FIELD_DEG, KM_PER_DEG, Areas, Region, step
@@ -62,7 +63,7 @@ def context(
 def _tell(diary: Diary, end_ms: int, here: Location, *, topic: str, radius_km: tuple[float, float], random: Random) -> None:
     client = diary.client
     now_ms = min(WARM_UP_MS, end_ms)
-    diary.add(random.randrange(now_ms), Locate(here))
+    diary.add(random.randrange(now_ms), Locate(diary.client, here))
     while now_ms <= end_ms:
         attributes = (
             {"temperature": round(random.uniform(-10.0, 35.0), 1)}
@@ -80,7 +81,7 @@ def _tell(diary: Diary, end_ms: int, here: Location, *, topic: str, radius_km: t
         )
         diary.add(now_ms, Publish(event))
         now_ms += random.randrange(*EVENT_GAP_MS)
-    diary.add(end_ms, Locate(here))
+    diary.add(end_ms, Locate(diary.client, here))
 
 
 def _walk(diary: Diary, end_ms: int, here: Location, *, inside: Region, renewal_probability: float, random: Random) -> None:
@@ -91,14 +92,14 @@ def _walk(diary: Diary, end_ms: int, here: Location, *, inside: Region, renewal_
     }
     now_ms = min(WARM_UP_MS, end_ms)
     begin_ms = random.randrange(now_ms)
-    diary.add(begin_ms, Locate(here))
+    diary.add(begin_ms, Locate(diary.client, here))
     diary.add(begin_ms + 1, wanted["temperature"])
     diary.add(begin_ms + 2, wanted["announcement"])
     while now_ms <= end_ms:
-        diary.add(now_ms, Locate(here))
+        diary.add(now_ms, Locate(diary.client, here))
         if random.random() < renewal_probability:
             diary.add(now_ms + 1, wanted["temperature"])
         travel_ms = random.randrange(*STEP_MS)
         here = step(here, random.choice(SPEEDS_KMH) * travel_ms / 3_600_000, heading_deg, inside, random)
         now_ms += travel_ms
-    diary.add(end_ms, Locate(here))
+    diary.add(end_ms, Locate(diary.client, here))

@@ -10,7 +10,8 @@ from random import Random
 from typing import Final
 
 from hanse.model import Advertisement, Circle, Location, Notification, Selector, Subscription
-from hanse.simulation.actions import Action, Advertise, Locate, Publish, Subscribe
+from hanse.routing.messages import Advertise, Locate, Publish, Subscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.workloads.base import WARM_UP_MS, Diary, Load, Workload, client_names, in_time_order
 from hanse.simulation.workloads.experiment import circles_for
 from hanse.simulation.workloads.positions import FIELD_DEG, KM_PER_DEG, Areas, Region, step
@@ -61,7 +62,7 @@ def _sense(diary: Diary, end_ms: int, here: Location, random: Random, *, adverti
     if advertise:
         diary.add(0, Advertise(Advertisement(id=f"{client}/publishes", client=client, selectors=(Selector(topic=topic),))))
     now_ms = min(WARM_UP_MS, end_ms)
-    diary.add(random.randrange(now_ms), Locate(here))
+    diary.add(random.randrange(now_ms), Locate(diary.client, here))
     while now_ms <= end_ms:
         value = round(random.uniform(*MEASURES[topic]), 1)
         reading = Notification(
@@ -74,7 +75,7 @@ def _sense(diary: Diary, end_ms: int, here: Location, random: Random, *, adverti
         )
         diary.add(now_ms, Publish(reading))
         now_ms += random.randrange(*READING_GAP_MS)
-    diary.add(end_ms, Locate(here))
+    diary.add(end_ms, Locate(diary.client, here))
 
 
 def _watch(
@@ -99,7 +100,7 @@ def _watch(
 
     now_ms = min(WARM_UP_MS, end_ms)
     begin_ms = random.randrange(now_ms)
-    diary.add(begin_ms, Locate(here))
+    diary.add(begin_ms, Locate(diary.client, here))
     subscribe(begin_ms)
     while now_ms <= end_ms:
         if random.random() < move_probability:
@@ -107,4 +108,4 @@ def _watch(
             here = step(here, random.uniform(*MOVE_KM), random.uniform(0.0, 360.0), inside, random)
             subscribe(now_ms)
         now_ms += random.randrange(*CHECK_GAP_MS)
-    diary.add(end_ms, Locate(here))
+    diary.add(end_ms, Locate(diary.client, here))

@@ -11,7 +11,8 @@ from random import Random
 from typing import Literal
 
 from hanse.model import Advertisement, Circle, InvalidInput, Location, Notification, Selector, Subscription, half_chord_squared
-from hanse.simulation.actions import Action, Advertise, Locate, Publish, Subscribe
+from hanse.routing.messages import Advertise, Locate, Publish, Subscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.workloads.base import WARM_UP_MS, Diary, Load, Workload, client_names, in_time_order
 from hanse.simulation.workloads.experiment import circles_for
 from hanse.simulation.workloads.positions import FIELD_DEG, KM_PER_DEG, Areas, Region, haversine_of_km, step
@@ -87,12 +88,12 @@ def _hike_of_simulation(
     client, heading_deg = diary.client, random.uniform(0.0, 360.0)
     warm_up_ms = min(SIMULATION_WARM_UP_MS, end_ms // 18)  # 50 s in 15 minutes
     now_ms = random.randrange(1, max(2, warm_up_ms))
-    diary.add(now_ms, Locate(here))
+    diary.add(now_ms, Locate(diary.client, here))
     now_ms += warm_up_ms
     count = 0
     while now_ms < end_ms:
         if count % EVENTS_PER_RENEWAL == 0:
-            diary.add(now_ms, Locate(here))
+            diary.add(now_ms, Locate(diary.client, here))
             now_ms += SIMULATION_PAUSE_MS
             geofence = Circle(here.lat, here.lon, subscription_radius_deg)
             for topic in topics:
@@ -121,12 +122,12 @@ def _hike_of_experiment(diary: Diary, end_ms: int, here: Location, inside: Regio
         diary.add(now_ms + 1, _subscribe(client, "road", Circle(here.lat, here.lon, ROAD_RADIUS_DEG)))
         diary.add(now_ms + 2, _subscribe(client, "text", around_start))
 
-    diary.add(now_ms, Locate(here))
+    diary.add(now_ms, Locate(diary.client, here))
     renew()
     renewed_at = here
     now_ms = warm_up_ms
     while now_ms <= end_ms:
-        diary.add(now_ms, Locate(here))
+        diary.add(now_ms, Locate(diary.client, here))
         if half_chord_squared(here.lat, here.lon, renewed_at.lat, renewed_at.lon) >= far_enough:
             renew()
             renewed_at = here
@@ -137,7 +138,7 @@ def _hike_of_experiment(diary: Diary, end_ms: int, here: Location, inside: Regio
         travel_ms = random.randrange(*EXPERIMENT_STEP_MS)
         here = step(here, random.choice(EXPERIMENT_SPEEDS_KMH) * travel_ms / 3_600_000, heading_deg, inside, random)
         now_ms += travel_ms
-    diary.add(end_ms, Locate(here))
+    diary.add(end_ms, Locate(diary.client, here))
 
 
 def _advertise(client: str, topics: list[str]) -> Advertise:

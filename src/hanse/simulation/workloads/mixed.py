@@ -23,7 +23,8 @@ from hanse.model import (
     Selector,
     Subscription,
 )
-from hanse.simulation.actions import Action, Advertise, Attach, Deed, Detach, Locate, Publish, Subscribe, Unadvertise, Unsubscribe
+from hanse.routing.messages import Advertise, Attach, Detach, Locate, Publish, Request, Subscribe, Unadvertise, Unsubscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.workloads.base import Load, Workload, client_names
 from hanse.simulation.workloads.positions import FIELD_DEG, Areas
 
@@ -115,7 +116,7 @@ class _Maker:
         self.place_of[client] = None
         self.subscriptions[client] = set()
         self.advertisements[client] = {}
-        self._add(client, Attach())
+        self._add(client, Attach(client))
         if self.random.random() < 0.8:  # the others say later where they are, or never
             self._locate(client)
         advertisement = Advertisement(id=f"{client}/all", client=client, scopes=self._scopes(node))
@@ -138,26 +139,26 @@ class _Maker:
         elif deed == "unsubscribe" and self.subscriptions[client]:
             id_ = self.random.choice(sorted(self.subscriptions[client]))
             self.subscriptions[client].discard(id_)
-            self._add(client, Unsubscribe(id_))
+            self._add(client, Unsubscribe(client, id_))
         elif deed == "advertise":
             self._advertise(client, node)
         elif deed == "unadvertise" and self.advertisements[client]:
             id_ = self.random.choice(sorted(self.advertisements[client]))
             del self.advertisements[client][id_]
-            self._add(client, Unadvertise(id_))
+            self._add(client, Unadvertise(client, id_))
         elif deed == "hand over" and len(self.federation.ids) > 1:
             self.node_of[client] = self.random.choice(self.federation.others[node])
-            self._add(client, Attach(previous=node))
+            self._add(client, Attach(client, previous=node))
             if self.place_of[client] is not None:
                 self._locate(client)
         elif deed == "detach":
-            self._add(client, Detach())
+            self._add(client, Detach(client))
             self.node_of[client] = None
         else:
             self._publish(client)
         self.now_ms += self.gap_ms
 
-    def _add(self, client: str, do: Deed) -> None:
+    def _add(self, client: str, do: Request) -> None:
         node = self.node_of[client]
         assert node is not None
         self.actions.append(Action(self.now_ms, node, client, do))
@@ -167,7 +168,7 @@ class _Maker:
         assert node is not None
         location = self.areas.draw(node, self.random)
         self.place_of[client] = location
-        self._add(client, Locate(location))
+        self._add(client, Locate(client, location))
 
     def _advertise(self, client: str, node: str) -> None:
         random = self.random

@@ -12,7 +12,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from hanse.model import Advertisement, InvalidInput, Notification, Subscription
-from hanse.simulation.actions import Action, Advertise, Attach, Deed, Publish, Subscribe
+from hanse.routing.messages import Advertise, Attach, Publish, Request, Subscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.workloads.base import Load, Workload, in_time_order
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def mudebs(load: Load, *, known: Mapping[str, Mapping[str, Sequence[str]]], empt
         raise InvalidInput(f"the known scopes have more than {MAX_COMBINATIONS} combinations; give fewer")
     actions: list[Action] = []
     for node, _ in combinations:
-        actions.append(Action(0, node, client_of(node), Attach()))
+        actions.append(Action(0, node, client_of(node), Attach(client_of(node))))
     start_ms = gap_ms
     for phase in (_advertise, _subscribe, _publish):
         now_ms = start_ms
@@ -62,15 +63,15 @@ def combinations_of(known: Mapping[str, Sequence[str]], *, empty: bool) -> list[
     return found if empty else found[1:]
 
 
-def _advertise(client: str, i: int, scopes: dict[str, str], _now_ms: int) -> Deed:
+def _advertise(client: str, i: int, scopes: dict[str, str], _now_ms: int) -> Request:
     return Advertise(Advertisement(id=f"{client}/a{i}", client=client, scopes=scopes))
 
 
-def _subscribe(client: str, i: int, scopes: dict[str, str], _now_ms: int) -> Deed:
+def _subscribe(client: str, i: int, scopes: dict[str, str], _now_ms: int) -> Request:
     return Subscribe(Subscription(id=f"{client}/s{i}", client=client, scopes=scopes))
 
 
-def _publish(client: str, i: int, scopes: dict[str, str], now_ms: int) -> Deed:
+def _publish(client: str, i: int, scopes: dict[str, str], now_ms: int) -> Request:
     notification = Notification(
         id=f"{client}/n{i}", publisher=client, scopes=scopes, advertisement=f"{client}/a{i}", published_at_ms=now_ms
     )

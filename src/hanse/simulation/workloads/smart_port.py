@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from hanse.model import Advertisement, InvalidInput, Location, Notification, Selector, Subscription
-from hanse.simulation.actions import Action, Advertise, Publish, Subscribe
+from hanse.routing.messages import Advertise, Publish, Subscribe
+from hanse.simulation.actions import Action
 from hanse.simulation.topologies import shares
 from hanse.simulation.workloads.base import Diary, Load, Workload, in_time_order
 from hanse.simulation.workloads.positions import destination
