@@ -2,7 +2,7 @@
 
 Example: python benchmarks/bench_replay.py [DIR] [--json]
 
-The authors' seconds are those in the folder's expected.json (Java 17, two cores of the kind that this project uses, whole process,
+The authors' seconds are those in the folder's expected.json (Java 17, two cores like those that this project uses, whole process,
 just-in-time compilation included); ours are the CPU seconds of this process for the same run, start-up and reading included.
 """
 

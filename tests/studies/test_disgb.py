@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +10,12 @@ import pytest
 from hanse.model import WORLD, Circle, Location
 from hanse.routing import Federation, Node
 from hanse.routing.federation import both_ways
+from hanse.simulation.run import field_size
 from hanse.simulation.topologies import topology
 from hanse.studies import disgb, disgb_experiment, disgb_simulation
 from hanse.studies.disgb_analysis import table_1
 from hanse.studies.disgb_circles import touched
-from hanse.studies.disgb_runs import NAMES, SCENARIOS, Task, broadcast_groups, field_size, run, run_all, spread
+from hanse.studies.disgb_runs import NAMES, SCENARIOS, Task, run, run_all, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +112,7 @@ def test_brokers_with_most_clients_lead_and_others_join_the_nearest() -> None:
         "lima": (-12.0, -77.0, 1),
     }
     nodes = tuple(Node(name, Location(lat, lon), clients=clients) for name, (lat, lon, clients) in places.items())
-    groups = broadcast_groups(Federation(nodes, both_ways(list(combinations(places, 2)))))
+    groups = form_groups(nodes)
     assert {group.leader: group.members for group in groups} == {"paris": ("lyon",), "osaka": ("tokyo",), "lima": ()}
 
 

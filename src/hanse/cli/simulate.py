@@ -63,18 +63,25 @@ def run(
     Example: hanse simulate run --topology hybrid --nodes 7 --workload smart-port --clients 200 --strategy advertised,flood-events
     """
     from hanse.routing import STRATEGIES
+    from hanse.simulation.run import field_size
     from hanse.simulation.run import run as simulate
     from hanse.simulation.topologies import topology as make_topology
     from hanse.simulation.workloads import workload as make_workload
 
     names = chosen(strategy, STRATEGIES)
     federation = make_topology(topology, nodes=nodes, seed=seed, clients=clients)
-    work = make_workload(workload, federation, clients=clients, duration_s=duration, seed=seed)
+    field_deg = field_size(federation)
+    places = {} if workload == "smart-port" else {"field_deg": field_deg}
+    work = make_workload(workload, federation, clients=clients, duration_s=duration, seed=seed, **places)
     end_ms = max((action.at_ms for action in work.actions), default=1)
     results = []
     with progress_bar() as bar:
         for name in names:
-            results.append(simulate(work, name, flood_locations=flood_locations, progress=follow(bar, name, end_ms)))
+            results.append(
+                simulate(
+                    work, name, flood_locations=flood_locations, field_size_deg=field_deg, progress=follow(bar, name, end_ms)
+                )
+            )
     if csv is not None:
         write_csv(results, csv)
     written = [csv] if csv is not None else []

@@ -8,6 +8,7 @@ for polygons in the plane of latitude and longitude.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import asin, cos, degrees, radians, sin
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,11 +71,11 @@ class Areas:
         return tuple(self._nodes[i] for i in np.unique(self._owners[fields]))
 
     def _fields_of_circle(self, circle: Circle) -> NDArray[np.int64]:
-        low = max(0, int((circle.lat - circle.radius_deg + 90.0) / self._size) - 1) * self._columns
-        high = min(self._rows, int((circle.lat + circle.radius_deg + 90.0) / self._size) + 2) * self._columns
-        rows = slice(low, high)
+        low = max(0, int((circle.lat - circle.radius_deg + 90.0) / self._size) - 1)
+        high = min(self._rows, int((circle.lat + circle.radius_deg + 90.0) / self._size) + 2)
+        near = (np.arange(low, high)[:, None] * self._columns + self._columns_near(circle)[None, :]).ravel()
         lat, lon = np.radians(circle.lat), np.radians(circle.lon)
-        south, north, west, east = self._south[rows], self._north[rows], self._west[rows], self._east[rows]
+        south, north, west, east = self._south[near], self._north[near], self._west[near], self._east[near]
         # the nearest point of a field lies at the centre's own longitude if the field spans it, else on its nearer meridian
         to_west, to_east = _angle(west - lon), _angle(east - lon)
         spans = (to_west <= 0) & (to_east >= 0) & (to_east - to_west < np.pi)
@@ -90,8 +91,19 @@ class Areas:
             distance = np.minimum(distance, _haversine(lat, lon, corner, lon + side))
         reach = np.sin(np.radians(circle.radius_deg) / 2) ** 2
         # in doubt touched: a field too many costs a message, one too few a notification
-        found: NDArray[np.int64] = np.flatnonzero(distance <= reach * (1 + 1e-12) + 1e-24) + low
+        found: NDArray[np.int64] = near[distance <= reach * (1 + 1e-12) + 1e-24]
         return found
+
+    def _columns_near(self, circle: Circle) -> NDArray[np.int64]:
+        """The columns of fields that a circle may reach: all of them if it comes near a pole."""
+        sine = sin(radians(min(circle.radius_deg, 90.0)))
+        room = cos(radians(circle.lat))
+        if abs(circle.lat) + circle.radius_deg >= 90.0 or sine >= room:
+            return np.arange(self._columns)
+        width = degrees(asin(sine / room))
+        first = int((circle.lon - width + 180.0) // self._size) - 1
+        last = int((circle.lon + width + 180.0) // self._size) + 1
+        return np.arange(first, min(last + 1, first + self._columns)) % self._columns
 
     def _fields_of_polygon(self, polygon: Polygon) -> NDArray[np.int64]:
         # a place on or beyond the date line has two names; a shape is looked for under each

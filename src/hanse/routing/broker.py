@@ -27,6 +27,7 @@ from hanse.routing import messages as m
 from hanse.routing.federation import export_types
 from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
+from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
 from hanse.routing.settings import DELIVERED_KEPT, HANDOVER_GRACE_MS, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
 from hanse.routing.state import BrokerState, Client, Held
@@ -259,9 +260,7 @@ class Broker:
             if moved is not None:
                 self._forward_delivery(moved.to, notification, (subscription.id,), home)
             return
-        delivered[key] = None
-        if len(delivered) > DELIVERED_KEPT:
-            del delivered[next(iter(delivered))]
+        remember(delivered, key, None, DELIVERED_KEPT)
         if client.connected:
             self.effects.append(m.Deliver(subscription.client, subscription.id, notification))
         elif len(client.waiting) < WAITING_MAX:
@@ -396,9 +395,7 @@ class Broker:
         """Hold a subscription no more, nor any copy of it up to this version that is still on its way."""
         self.let_go(id_)
         tombstones = self.state.tombstones
-        tombstones[id_] = max(version, tombstones.pop(id_, 0))
-        if len(tombstones) > TOMBSTONES_KEPT:
-            del tombstones[next(iter(tombstones))]
+        remember(tombstones, id_, max(version, tombstones.pop(id_, 0)), TOMBSTONES_KEPT)
 
     def _advertise(self, advertise: m.Advertise, _sender: str) -> None:
         advertisement = advertise.advertisement
@@ -455,10 +452,7 @@ class Broker:
         if self.federation.is_open_to(export_types(notification), notification.entity):
             self.strategy.published(notification)
             return
-        restricted = self.state.restricted
-        restricted[notification.id] = notification
-        if len(restricted) > RESTRICTED_KEPT:
-            del restricted[next(iter(restricted))]
+        remember(self.state.restricted, notification.id, notification, RESTRICTED_KEPT)
         if self.strategy.obeys_export_rules:
             self.strategy.published(notification)
         else:

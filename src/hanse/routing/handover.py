@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from hanse.matching import satisfies
 from hanse.routing import messages as m
+from hanse.routing.recent import remember
 from hanse.routing.settings import HANDOVER_GRACE_MS, REQUESTS_WAITING_MAX, WAITING_MAX
 from hanse.routing.state import Client, Moved
 
@@ -208,10 +209,7 @@ class Handovers:
 
     def remember(self, notification: Notification, home: str) -> None:
         """A client is arriving: keep what is matched here, its subscriptions may want it."""
-        meanwhile = self.broker.state.meanwhile
-        meanwhile[notification.id] = (notification, home)
-        if len(meanwhile) > WAITING_MAX:
-            del meanwhile[next(iter(meanwhile))]
+        remember(self.broker.state.meanwhile, notification.id, (notification, home), WAITING_MAX)
 
     def _look_again(self, client: Client) -> None:
         where = next((r.location for _, r in reversed(client.requests) if isinstance(r, m.Locate)), client.location)

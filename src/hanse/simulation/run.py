@@ -12,6 +12,7 @@ from hanse.routing import STRATEGIES, Federation, Settings
 from hanse.routing import messages as m
 from hanse.simulation.engine import Simulator
 from hanse.simulation.groups import CLOUD, with_cloud
+from hanse.simulation.workloads.positions import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,6 +86,17 @@ def by_kind(messages: dict[str, int]) -> dict[str, int]:
     for name, count in messages.items():
         groups[_KIND_OF.get(name, "other")] += count
     return groups
+
+
+FIELDS_DEG = (6.0, 4.0, 3.0, 2.0, 1.0, 0.5)
+
+
+def field_size(federation: Federation) -> float:
+    """DisGB's 6 degrees where every broker then has a field of its own; else the largest size with which every one does."""
+    for size in FIELDS_DEG:
+        if Fields(federation, size).all_own_one:
+            return size
+    raise InvalidInput(f"some brokers stand so close together that even fields of {FIELDS_DEG[-1]:g} degrees do not part them")
 
 
 def settings_for(strategy: str, federation: Federation, **options: Any) -> Settings:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter, OrderedDict
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from itertools import combinations
 from math import nan, sqrt
 from multiprocessing import get_context
-from random import Random
 from time import process_time
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from hanse.model import InvalidInput, Location
-from hanse.routing import Federation, Group, Node, Settings
+from hanse.routing import Settings
 from hanse.routing import messages as m
-from hanse.routing.federation import both_ways
 from hanse.simulation.engine import Delivered, Simulator
-from hanse.simulation.latency import by_distance
+from hanse.simulation.run import field_size, settings_for
 from hanse.simulation.topologies import topology
-from hanse.simulation.workloads import Fields, Workload, experiment_federation, workload
+from hanse.simulation.workloads import Workload, experiment_federation, workload
 from hanse.studies.disgb_circles import calculate_in_circles
 from hanse.studies.report import progress
 
@@ -38,9 +34,6 @@ NAMES: Final = {
     "grid-quorum": "GQPS",
 }
 SCENARIOS: Final = {"environmental": "Open environmental", "hiking": "Hiking", "context": "Context-based"}
-CLOUD: Final = Node("cloud", Location(39.022878, -77.464276))  # where the authors put it, in Virginia
-GROUP_LATENCY_MS: Final = 100
-FIELDS_DEG: Final = (6.0, 4.0, 3.0, 2.0, 1.0, 0.5)
 CLIENT_HOP_MS: Final = 5
 MOST_AT_ONCE: Final = 2
 EVENT_CLASSES: Final = ("Event", "Delivery")
@@ -161,7 +154,9 @@ def run(task: Task) -> Outcome:
     if task.workload == "hiking":
         options["preset"] = "simulation" if task.brokers else "experiment"
     load = workload(task.workload, federation, clients=task.clients, duration_s=task.duration_s, seed=task.seed, **options)
-    settings = settings_for(task.strategy or "geo-publisher", federation, field_deg, flood_locations=task.flood_locations)
+    settings = settings_for(
+        task.strategy or "geo-publisher", federation, field_size_deg=field_deg, flood_locations=task.flood_locations
+    )
     counted = count(load)
     latencies: Counter[int] = Counter()
     delays: Counter[int] = Counter()
@@ -198,8 +193,6 @@ def simulate(load: Workload, settings: Settings) -> tuple[Simulator, Tally]:
     simulator = Simulator(settings)
     tally = Tally({action.client: action.node for action in load.actions})
     simulator.delivered = tally
-    for broker in simulator.brokers.values():
-        broker.state.delivered = OrderedDict()  # drops its first key at once, where a plain dictionary searches for it
     for action in load.actions:
         simulator.request(action.at_ms, action.node, action.do)
     load.actions.clear()
@@ -209,48 +202,6 @@ def simulate(load: Workload, settings: Settings) -> tuple[Simulator, Tally]:
     finally:
         gc.unfreeze()
     return simulator, tally
-
-
-def settings_for(strategy: str, federation: Federation, field_deg: float, *, flood_locations: bool) -> Settings:
-    groups: tuple[Group, ...] = ()
-    if strategy == "broadcast-groups":
-        groups = broadcast_groups(federation)
-        federation = with_cloud(federation)
-    return Settings(
-        strategy, federation, flood_locations=flood_locations, field_size_deg=field_deg, groups=groups, cloud=CLOUD.id
-    )
-
-
-def field_size(federation: Federation) -> float:
-    """The paper's 6 degrees where every broker then has a field; else the largest size with which every one does."""
-    for size in FIELDS_DEG:
-        fields = Fields(federation, size)
-        try:
-            for node in federation.ids:
-                fields.draw(node, Random(0))
-        except InvalidInput:
-            continue
-        return size
-    raise InvalidInput(f"some brokers stand so close together that even fields of {FIELDS_DEG[-1]:g} degrees do not part them")
-
-
-def with_cloud(federation: Federation) -> Federation:
-    nodes = (*federation.nodes, CLOUD)
-    return Federation(nodes, both_ways(list(combinations([node.id for node in nodes], 2))))
-
-
-def broadcast_groups(federation: Federation) -> tuple[Group, ...]:
-    """As the authors do: the brokers with most clients lead, more than 100 ms apart; the others join the nearest leader."""
-    latencies = by_distance(federation)
-    leaders: list[str] = []
-    for node in sorted(federation.nodes, key=lambda node: -node.clients):
-        if all(latencies[node.id][leader] > GROUP_LATENCY_MS for leader in leaders):
-            leaders.append(node.id)
-    members: dict[str, list[str]] = {leader: [] for leader in leaders}
-    for name in federation.ids:
-        if name not in members:
-            members[min(leaders, key=latencies[name].__getitem__)].append(name)
-    return tuple(Group(leader, tuple(others)) for leader, others in members.items())
 
 
 def calculate(load: Workload, settings: Settings) -> tuple[Counted, dict[str, int]]:

@@ -12,7 +12,6 @@ from hanse.routing import messages as m
 from hanse.routing.strategies.base import Strategy
 
 if TYPE_CHECKING:
-
     from hanse.model import Notification, Subscription
     from hanse.routing.broker import Broker
     from hanse.routing.state import Client

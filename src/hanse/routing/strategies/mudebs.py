@@ -29,6 +29,7 @@ from msgspec import field
 from hanse.matching.meaning import lies_in
 from hanse.model import WORLD, InvalidInput, World
 from hanse.routing import messages as m
+from hanse.routing.recent import remember
 from hanse.routing.settings import EVENTS_SEEN_KEPT
 from hanse.routing.strategies.base import Strategy, StrategyState
 
@@ -182,10 +183,7 @@ class MuDebs(Strategy):
 
     def _route(self, notification: Notification, home: str, sender: str) -> None:
         broker = self.broker
-        seen = self.state.seen
-        seen[notification.id] = None
-        if len(seen) > EVENTS_SEEN_KEPT:
-            del seen[next(iter(seen))]
+        remember(self.state.seen, notification.id, None, EVENTS_SEEN_KEPT)
         anywhere = notification
         if not isinstance(notification.geofence, World):
             anywhere = msgspec.structs.replace(notification, geofence=WORLD)

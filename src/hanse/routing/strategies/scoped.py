@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from hanse.matching.meaning import lies_in
 from hanse.model import WORLD, World
 from hanse.routing import messages as m
+from hanse.routing.recent import remember
 from hanse.routing.settings import EVENTS_SEEN_KEPT
 from hanse.routing.state import Held
 from hanse.routing.strategies.base import Strategy, StrategyState
@@ -253,10 +254,7 @@ class Scoped(Strategy):
 
     def _route(self, notification: Notification, home: str, sender: str) -> None:
         broker = self.broker
-        seen = self.state.seen
-        seen[notification.id] = None
-        if len(seen) > EVENTS_SEEN_KEPT:
-            del seen[next(iter(seen))]
+        remember(self.state.seen, notification.id, None, EVENTS_SEEN_KEPT)
         anywhere = notification
         if not isinstance(notification.geofence, World):
             anywhere = msgspec.structs.replace(notification, geofence=WORLD)

@@ -53,6 +53,10 @@ class Fields:
             for column, i in enumerate(owners):
                 self._of_node[self.ids[i]].append((row, column))
 
+    @property
+    def all_own_one(self) -> bool:
+        return all(self._of_node.values())
+
     def owner(self, lat: float, lon: float) -> str:
         row = min(int((lat + 90.0) / self.field_deg), self.rows - 1)
         column = int((lon + 180.0) / self.field_deg) % self.columns
