@@ -38,23 +38,13 @@ if TYPE_CHECKING:
     from hanse.model import Geofence, Selector, Subscription
 
 Rows: TypeAlias = "NDArray[np.int32]"
-Number = TypeVar("Number", np.int32, np.float64)
+Item = TypeVar("Item", bound=np.generic)
 
 ATOMS_MAX = 4
 _ROWS_MIN = 64
 _DEAD_CAP = (0.0, 0.0, 0.0, inf, inf)
-NO_SPAN = Span(0, -inf, inf)
-
-
-class Atoms:
-    """A column of atoms; a row that has none has one that always holds."""
-
-    __slots__ = ("highs", "lanes", "lows")
-
-    def __init__(self, size: int) -> None:
-        self.lanes: NDArray[np.int32] = np.full(size, NO_SPAN.lane, np.int32)
-        self.lows: NDArray[np.float64] = np.full(size, NO_SPAN.low)
-        self.highs: NDArray[np.float64] = np.full(size, NO_SPAN.high)
+NO_SPAN = Span(0, -inf, inf)  # always holds
+_SPAN = np.dtype([("lane", np.intp), ("low", np.float64), ("high", np.float64)])
 
 
 class Many:
@@ -67,7 +57,7 @@ class Many:
         self._places: list[tuple[Place, ...]] = [()]
         self._outlines: list[bytes] = [UNKNOWN]
         self._free: list[int] = []
-        self._atoms: list[Atoms] = []  # the first atom of each row, then the second ...
+        self._atoms: list[NDArray[np.void]] = []  # the first atom of each row, then the second ...
         self._caps: NDArray[np.float64] = np.zeros((_ROWS_MIN, 5))
         self._client_codes: NDArray[np.int32] = np.zeros(_ROWS_MIN, np.int32)
         self._test_codes: NDArray[np.int32] = np.zeros(_ROWS_MIN, np.int32)
@@ -85,9 +75,9 @@ class Many:
         row = self._new_row(subscription)
         spans, test = self._compile(subscription, selectors)
         while len(self._atoms) < len(spans):
-            self._atoms.append(Atoms(len(self._caps)))
+            self._atoms.append(np.full(len(self._caps), np.array(NO_SPAN, _SPAN)))
         for i, atoms in enumerate(self._atoms):
-            atoms.lanes[row], atoms.lows[row], atoms.highs[row] = spans[i] if i < len(spans) else NO_SPAN
+            atoms[row] = spans[i] if i < len(spans) else NO_SPAN
         fence = subscription.geofence
         self._caps[row] = cap_of(fence)
         self._outlines[row] = outline(fence)
@@ -110,8 +100,7 @@ class Many:
         return row
 
     def _grow(self, size: int) -> None:
-        for atoms in self._atoms:
-            atoms.lanes, atoms.lows, atoms.highs = _grown(atoms.lanes, size), _grown(atoms.lows, size), _grown(atoms.highs, size)
+        self._atoms = [_grown(atoms, size) for atoms in self._atoms]
         self._caps = _grown(self._caps, size)
         self._client_codes = _grown(self._client_codes, size)
         self._test_codes = _grown(self._test_codes, size)
@@ -150,11 +139,11 @@ class Many:
         row = self._row_of.pop(subscription_id)
         self._access.remove(row, self._places[row])
         for atoms in self._atoms:
-            code = int(atoms.lanes[row])
+            code, low, _ = atoms[row].item()
             if code:
                 lane = self._vocabulary.lanes.things[code]
                 if lane is not None and lane.kind == "text":
-                    self._vocabulary.texts.release(int(atoms.lows[row]))
+                    self._vocabulary.texts.release(int(low))
                 self._vocabulary.release_lane(code)
         self._clients.release(int(self._client_codes[row]))
         self._vocabulary.tests.release(int(self._test_codes[row]))
@@ -200,25 +189,26 @@ class Many:
         for atoms in self._atoms:
             if not len(rows):
                 return rows
-            lanes = atoms.lanes.take(rows)
+            spans = atoms.take(rows)
+            lanes = spans["lane"]
             least = greatest = readings.least.take(lanes)
             if readings.several:
                 greatest = readings.greatest.take(lanes)
-            kept = greatest >= atoms.lows.take(rows)
-            kept &= least <= atoms.highs.take(rows)
+            kept = greatest >= spans["low"]
+            kept &= least <= spans["high"]
             if readings.several:
-                kept[kept] = self._each_held(rows[kept], atoms, readings)
+                kept[kept] = self._each_held(spans[kept], readings)
             rows = rows.compress(kept)
         return rows
 
-    def _each_held(self, rows: Rows, atoms: Atoms, readings: Readings) -> NDArray[np.bool_]:
+    def _each_held(self, spans: NDArray[np.void], readings: Readings) -> NDArray[np.bool_]:
         """Whether an atom holds for one value on the lane, and not only for the range that several span."""
-        lanes, lows, highs = atoms.lanes.take(rows), atoms.lows.take(rows), atoms.highs.take(rows)
-        held = np.ones(len(rows), np.bool_)
+        held = np.ones(len(spans), np.bool_)
         for lane in readings.several:
-            on_lane = lanes == lane
+            on_lane = spans["lane"] == lane
+            asked = spans[on_lane]
             values = np.array(readings.values[lane])[:, None]
-            held[on_lane] = ((lows[on_lane] <= values) & (values <= highs[on_lane])).any(axis=0)
+            held[on_lane] = ((asked["low"] <= values) & (values <= asked["high"])).any(axis=0)
         return held
 
     def _around_subscriber(self, rows: Rows, fence: Geofence) -> Rows:
@@ -254,7 +244,7 @@ def _is_range(atom: Atom) -> bool:
     return atom.low != atom.high
 
 
-def _grown(column: NDArray[Number], size: int) -> NDArray[Number]:
+def _grown(column: NDArray[Item], size: int) -> NDArray[Item]:
     new = np.zeros((size, *column.shape[1:]), column.dtype)
     new[: len(column)] = column
     return new

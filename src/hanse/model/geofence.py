@@ -146,6 +146,9 @@ WORLD = World()
 
 def _unwrap(ring: Ring) -> list[Position]:
     """The ring with every step at most 180 degrees, begun in the eastern name of a longitude if it crosses the date line."""
+    lons = [lon for lon, _ in ring]
+    if max(lons) - min(lons) <= 180.0:  # nearly always
+        return list(ring)
     out: list[Position] = []
     shift = 0.0
     for i, (lon, lat) in enumerate(ring):
