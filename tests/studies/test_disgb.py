@@ -10,6 +10,7 @@ import pytest
 from hanse.model import WORLD, Circle, Location
 from hanse.routing import Federation, Node
 from hanse.routing.federation import both_ways
+from hanse.simulation.groups import form_groups
 from hanse.simulation.run import field_size
 from hanse.simulation.topologies import topology
 from hanse.studies import disgb, disgb_experiment, disgb_simulation
