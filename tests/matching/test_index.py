@@ -283,6 +283,17 @@ def test_some_element_of_a_list_passes_a_threshold(index: MatchIndex, value: Any
     assert found(index, notification(attributes={"a": value})) == expected
 
 
+def test_polygons_and_circles_together(index: MatchIndex) -> None:
+    square = Polygon(((((9.0, 53.0), (11.0, 53.0), (11.0, 54.0), (9.0, 54.0), (9.0, 53.0)),),))
+    index.add(Subscription(id="polygon", client="c", q="a>5", geofence=square))
+    index.add(Subscription(id="circle", client="c", q="a>1", geofence=Circle(53.5, 10.0, 1.0)))
+    assert found(index, notification(attributes={"a": 3}), Location(53.5, 10.0)) == ["circle"]
+    assert found(index, notification(attributes={"a": 6}), Location(53.5, 10.0)) == ["circle", "polygon"]
+    assert found(index, notification(attributes={"a": 6}), Location(53.99, 9.01)) == ["circle", "polygon"]
+    assert found(index, notification(attributes={"a": 6}), Location(54.01, 10.0)) == ["circle"]
+    assert found(index, notification(attributes={"a": 6}), Location(54.0, 10.0)) == ["circle", "polygon"]  # the edge
+
+
 def test_every_indicator_that_is_asked_for_must_be_present(index: MatchIndex) -> None:
     index.add(Subscription(id="s", client="c", quality="freshness<=60;precision>=2"))
     assert found(index, notification(quality={"freshness": 30})) == []

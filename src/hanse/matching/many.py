@@ -179,6 +179,8 @@ class Many:
         caps = self._caps.take(rows, axis=0)
         kept: NDArray[np.bool_] = caps[:, :3] @ event.vector >= caps[:, 3]
         unsure = rows.compress(~kept).tolist()
+        if not unsure:
+            return rows
         inside, untold = outlines_hold([self._outlines[row] for row in unsure], place)
         for i in untold:
             inside[i] = self._subscriptions[unsure[i]].geofence.contains(place.lat, place.lon)
