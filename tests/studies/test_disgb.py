@@ -13,10 +13,11 @@ from hanse.routing.federation import both_ways
 from hanse.simulation.groups import form_groups
 from hanse.simulation.run import field_size
 from hanse.simulation.topologies import topology
-from hanse.studies import disgb, disgb_experiment, disgb_simulation
-from hanse.studies.disgb_analysis import table_1
-from hanse.studies.disgb_circles import touched
-from hanse.studies.disgb_runs import NAMES, SCENARIOS, Task, run, run_all, spread
+from hanse.studies import disgb
+from hanse.studies.disgb import experiment, simulation
+from hanse.studies.disgb.analysis import table_1
+from hanse.studies.disgb.circles import touched
+from hanse.studies.disgb.runs import NAMES, SCENARIOS, Task, run, run_all, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from hanse.studies.report import Report
 
 TINY = disgb.Sizes(
-    disgb_experiment.Sizes(clients=36, duration_s=120, seeds=2),
-    disgb_simulation.Sizes(
+    experiment.Sizes(clients=36, duration_s=120, seeds=2),
+    simulation.Sizes(
         brokers=9, many=16, clients=100, many_clients=60, trend=(20, 100), many_trend=(60,), draws=2, duration_s=300
     ),
 )
@@ -126,13 +127,13 @@ def test_fields_are_as_large_as_all_brokers_having_one_allows() -> None:
 def test_expected_latency_of_dht_is_what_is_measured() -> None:
     clients = 400
     task = Task(workload="hiking", strategy="dht", clients=clients, duration_s=300, seed=4, brokers=9, flood_locations=True)
-    expected = disgb_simulation.expected_dht_ms(topology("cities", nodes=9, seed=4, clients=clients))
+    expected = simulation.expected_dht_ms(topology("cities", nodes=9, seed=4, clients=clients))
     assert run(task).latency.mean == pytest.approx(expected, rel=0.05)
 
 
 def test_the_authors_own_small_run_explains_the_means_of_table_iii() -> None:
-    for clients, (mean, _) in zip((100_000, 1_000_000), disgb_simulation.TABLE_III["geo-subscriber"], strict=False):
-        assert disgb_simulation.AUTHORS.mean_ms(clients) == pytest.approx(mean, abs=1.0)
+    for clients, (mean, _) in zip((100_000, 1_000_000), simulation.TABLE_III["geo-subscriber"], strict=False):
+        assert simulation.AUTHORS.mean_ms(clients) == pytest.approx(mean, abs=1.0)
 
 
 def test_spread_is_exact() -> None:

@@ -8,23 +8,10 @@ import pytest
 
 from hanse.routing import STRATEGIES
 from hanse.simulation.topologies import transit_stub
-from hanse.studies.mudebs import (
-    LEVELS,
-    OURS,
-    PAPER_SCENARIO_1,
-    PARTITIONS,
-    UPDOWN,
-    UPWARD,
-    WAYS,
-    Results,
-    Sizes,
-    around,
-    partition,
-    run,
-    scenario_1,
-    scenario_2,
-    tell,
-)
+from hanse.studies.mudebs.cases import LEVELS, PARTITIONS, around, partition, scenario_1, scenario_2
+from hanse.studies.mudebs.findings import PAPER_SCENARIO_1, tell
+from hanse.studies.mudebs.results import Results, Sizes
+from hanse.studies.mudebs.run import OURS, UPDOWN, UPWARD, WAYS, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +27,8 @@ def results() -> Results:
 
 
 @pytest.fixture(scope="module")
-def report(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return tell(results, tmp_path_factory.mktemp("mudebs"))
+def report(results: Results) -> Report:
+    return tell(results)
 
 
 def rows(report: Report, key: str) -> list[dict[str, Any]]:
@@ -151,5 +138,6 @@ def test_the_page_counts_promises_and_arrivals(report: Report) -> None:
 def test_plots_and_map_are_written(report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report.finish(tmp_path, json=True)
     assert {f"figure-{name}.png" for name in ("4", "5", "6", "5-hanse", "6-hanse")} <= {file.name for file in tmp_path.iterdir()}
-    assert "net52-scopes.png" in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "net52-scopes.svg").read_bytes().startswith(b"<?xml")
+    assert '<img alt="The overlay Net52' in (tmp_path / "index.html").read_text(encoding="utf-8")
     assert '"scenario_1"' in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from hanse.studies.report import Report, number, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><circle id="c" r="1"/></svg>'
 
 
 @pytest.fixture
@@ -75,6 +79,37 @@ def test_the_page_stands_alone_with_its_drawings(report: Report, tmp_path: Path)
     assert {path.name for path in tmp_path.iterdir()} == {"index.html", "bars.png", "bars.svg", "lines.png", "lines.svg"}
 
 
+def test_a_picture_stands_in_the_page_and_is_named_in_the_terminal(
+    report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "drawn.png"
+    source.write_bytes(PNG)
+    report.picture("A map", "map", source, note="Seen from above.")
+    report.picture("A <drawing>", "drawing", SVG)
+    out = tmp_path / "out"
+    report.finish(out, json=False)
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert f'<img alt="A map" src="data:image/png;base64,{b64encode(PNG).decode()}">' in page
+    assert f'<img alt="A &lt;drawing&gt;" src="data:image/svg+xml;base64,{b64encode(SVG).decode()}">' in page
+    assert page.count("src=") == page.count('src="data:') == 2
+    assert "Seen from above." in page
+    assert ((out / "map.png").read_bytes(), (out / "drawing.svg").read_bytes()) == (PNG, SVG)
+    shown = capsys.readouterr().out
+    assert str(out / "map.png") in shown
+    assert str(out / "drawing.svg") in shown
+    assert "Seen from above." in shown
+
+
+def test_a_table_and_its_plot_share_one_heading(tmp_path: Path) -> None:
+    report = Report("A study", "")
+    report.table("Shared", ("a",), [(1,)], key="a", note="As `scoped` does.")
+    report.bars("Shared", "shared", ["x"], {"ours": [1]}, ylabel="messages")
+    report.finish(tmp_path, json=True)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count(">Shared</h2>") == page.count(">Shared</a>") == 1
+    assert "As <code>scoped</code> does." in page
+
+
 def test_the_same_report_gives_the_same_files(report: Report, tmp_path: Path) -> None:
     report.finish(tmp_path / "a", json=True)
     report.finish(tmp_path / "b", json=True)
@@ -89,8 +124,12 @@ def test_what_does_not_fit_together_is_refused(report: Report) -> None:
         report.table("Short", ("a", "b"), [("x",)], key="short")
     with pytest.raises(ValueError, match="two columns of one name"):
         report.table("Twice", ("a", "a"), [], key="twice")
-    with pytest.raises(ValueError, match="two plots have the name 'bars'"):
+    with pytest.raises(ValueError, match="two plots or pictures have the name 'bars'"):
         report.bars("Again", "bars", [], {}, ylabel="")
+    with pytest.raises(ValueError, match="two plots or pictures have the name 'bars'"):
+        report.picture("Again", "bars", SVG)
+    with pytest.raises(ValueError, match="'words' is neither PNG nor SVG"):
+        report.picture("Words", "words", b"words")
     with pytest.raises(ValueError, match="2 categories, but 'a' has 1 values"):
         report.bars("Short", "short", ["x", "y"], {"a": [1]}, ylabel="")
 

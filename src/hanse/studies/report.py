@@ -1,18 +1,16 @@
 """What a study found, told three ways: tables in the terminal, JSON for programs, one HTML page with plots for people.
 
-A study adds sections in the order in which they should be read; `finish` writes them. Nothing is drawn or printed before, so that
-a study can be run and examined by a test at no cost.
+A study adds sections in the order in which they should be read; `finish` writes them. No plot is drawn and nothing printed
+before, so that a study can be run and examined by a test at no cost.
 """
 
 from __future__ import annotations
 
-import html
-import io
 import os
-import re
 import sys
 from contextlib import contextmanager
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -22,53 +20,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
+from hanse.studies.charts import write_plot
+from hanse.studies.page import page
+from hanse.studies.sections import Picture, Plot, Table, Words, paragraphs_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from hanse.studies.sections import Section
 
-# Okabe and Ito: eight colours that people with any kind of colour vision tell apart.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A7A7A", "#F0E442")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", "-.", ":")
-HATCHES = ("", "///", "...", "\\\\\\", "xx", "++", "oo", "--")
 ABSENT = "–"
-LEGEND_WIDTH = 92  # letters
 FILE_WIDTH = 132  # of what is printed where no terminal says how wide it is
 COMPARED = ("", "paper", "ours", "difference", "in %", "comment")
-
-
-class Words(msgspec.Struct, frozen=True):
-    heading: str
-    paragraphs: str
-
-
-class Table(msgspec.Struct, frozen=True):
-    heading: str
-    key: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-    note: str
-    shown: tuple[tuple[str, ...], ...]
-    numeric: tuple[bool, ...]
-
-
-class Plot(msgspec.Struct, frozen=True):
-    heading: str
-    name: str
-    kind: Literal["bars", "lines"]
-    categories: tuple[str | float, ...]
-    series: dict[str, tuple[float, ...]]
-    xlabel: str
-    ylabel: str
-    log: bool
-    note: str
-    log_x: bool = False
-
-
-Section = Words | Table | Plot
 
 
 class Report:
@@ -144,6 +107,11 @@ class Report:
         """One line a series; categories that are numbers are placed to scale. A value that is `nan` is left out."""
         self._add_plot(Plot(heading, name, "lines", tuple(categories), _tuples(series), xlabel, ylabel, log, note, log_x))
 
+    def picture(self, heading: str, name: str, picture: Path | bytes, *, note: str = "") -> None:
+        """A PNG or an SVG, as a file or its bytes; stands in the page, and as file `name`.png or `name`.svg beside it."""
+        content = picture.read_bytes() if isinstance(picture, Path) else picture
+        self._add_figure(Picture(heading, name, _kind(name, content), content, note))
+
     def data(self) -> dict[str, object]:
         """All tables by key, each a list of rows by column name, with the words beside them."""
         tables: dict[str, object] = {}
@@ -156,16 +124,19 @@ class Report:
         return {"title": self.title, "intro": self.intro, "tables": tables, "words": words}
 
     def finish(self, out: Path, *, json: bool) -> None:
-        """Write the plots and `index.html` into `out`; print the tables and words, or JSON, on standard output."""
+        """Write plots, pictures and `index.html` into `out`; print the tables and words, or JSON, on standard output."""
         out.mkdir(parents=True, exist_ok=True)
-        drawings = {section.name: _write_plot(section, out) for section in self.sections if isinstance(section, Plot)}
-        page = out / "index.html"
-        page.write_text(_page(self, drawings), encoding="utf-8")
+        drawings = {section.name: write_plot(section, out) for section in self.sections if isinstance(section, Plot)}
+        for section in self.sections:
+            if isinstance(section, Picture):
+                (out / _file(section)).write_bytes(section.content)
+        written = out / "index.html"
+        written.write_text(page(self.title, self.intro, self.sections, drawings), encoding="utf-8")
         if json:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(self.data()), indent=2).decode() + "\n")
         else:
             self._print(out)
-        Console(stderr=True).print(f"The page is {page}", soft_wrap=True, markup=False, highlight=False)
+        Console(stderr=True).print(f"The page is {written}", soft_wrap=True, markup=False, highlight=False)
 
     def _print(self, out: Path) -> None:
         console = Console(highlight=False)
@@ -182,8 +153,9 @@ class Report:
                 case Table():
                     console.print(_rich_table(section))
                     _print_paragraphs(console, section.note, style="dim")
-                case Plot():
-                    console.print(RichText(f"{section.heading}: {out / section.name}.png", style="cyan"), soft_wrap=True)
+                case Plot() | Picture():
+                    console.print(RichText(f"{section.heading}: {out / _file(section)}", style="cyan"), soft_wrap=True)
+                    _print_paragraphs(console, section.note, style="dim")
 
     def _add_table(self, table: Table) -> None:
         if any(isinstance(section, Table) and section.key == table.key for section in self.sections):
@@ -191,14 +163,17 @@ class Report:
         self.sections.append(table)
 
     def _add_plot(self, plot: Plot) -> None:
-        if any(isinstance(section, Plot) and section.name == plot.name for section in self.sections):
-            raise ValueError(f"two plots have the name {plot.name!r}")
         for label, values in plot.series.items():
             if len(values) != len(plot.categories):
                 raise ValueError(
                     f"plot {plot.name!r} has {len(plot.categories)} categories, but {label!r} has {len(values)} values"
                 )
-        self.sections.append(plot)
+        self._add_figure(plot)
+
+    def _add_figure(self, figure: Plot | Picture) -> None:
+        if any(isinstance(section, Plot | Picture) and section.name == figure.name for section in self.sections):
+            raise ValueError(f"two plots or pictures have the name {figure.name!r}")
+        self.sections.append(figure)
 
 
 @contextmanager
@@ -253,6 +228,18 @@ def _tuples(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...
     return {label: tuple(float(value) for value in values) for label, values in series.items()}
 
 
+def _kind(name: str, content: bytes) -> Literal["png", "svg"]:
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if b"<svg" in content[:2000]:
+        return "svg"
+    raise ValueError(f"picture {name!r} is neither PNG nor SVG")
+
+
+def _file(figure: Plot | Picture) -> str:
+    return f"{figure.name}.{figure.kind if isinstance(figure, Picture) else 'png'}"
+
+
 def _column_names(table: Table) -> list[str]:
     """Names of the columns in JSON; the first of a comparison holds names under a unit as its heading."""
     if table.columns[1:] == COMPARED[1:]:
@@ -264,7 +251,7 @@ def _column_names(table: Table) -> list[str]:
 
 
 def _print_paragraphs(console: Console, paragraphs: str, style: str = "") -> None:
-    for paragraph in _paragraphs(paragraphs):
+    for paragraph in paragraphs_of(paragraphs):
         console.print(Padding(RichText(paragraph, style=style), (0, 2)))
 
 
@@ -278,185 +265,3 @@ def _rich_table(table: Table) -> RichTable:
     for row in table.shown:
         drawn.add_row(*(RichText(cell) for cell in row))
     return drawn
-
-
-def _paragraphs(text: str) -> list[str]:
-    return [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()) if paragraph.strip()]
-
-
-# --- plots ----------------------------------------------------------------------------------------------------------------------
-
-
-def _write_plot(plot: Plot, out: Path) -> str:
-    """Write `name`.svg and `name`.png; return the SVG to stand in the page."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    # A fixed salt and no date: the same results give the same file.
-    with mpl.rc_context({"svg.hashsalt": plot.name, "font.size": 10, "hatch.linewidth": 0.6}):
-        figure = _figure(plot)
-        FigureCanvasAgg(figure)
-        figure.savefig(out / f"{plot.name}.png", dpi=150)
-        FigureCanvasSVG(figure)
-        drawing = io.StringIO()
-        figure.savefig(drawing, format="svg", metadata={"Date": None})
-    svg = drawing.getvalue()
-    (out / f"{plot.name}.svg").write_text(svg, encoding="utf-8")
-    return _unique_ids(svg[svg.index("<svg") :], plot.name)
-
-
-def _unique_ids(svg: str, name: str) -> str:
-    """Several drawings share one page, and so its ids."""
-    prefix = re.sub(r"[^\w-]", "-", name)
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    return re.sub(r"(url\(|href=\")#", rf"\g<1>#{prefix}-", svg)
-
-
-def _figure(plot: Plot) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    wide = len(plot.categories) * max(1, len(plot.series)) if plot.kind == "bars" else 0
-    figure = Figure(figsize=(max(7.5, min(14.0, 0.42 * wide + 2)), 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    if plot.log:
-        axes.set_yscale("log")
-    (_draw_bars if plot.kind == "bars" else _draw_lines)(axes, plot)
-    axes.set_ylabel(plot.ylabel)
-    axes.set_xlabel(plot.xlabel)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
-    rows = -(-len(plot.series) // _in_a_row(plot)) if len(plot.series) > 1 else 0
-    title_gap = 8 + 17 * rows
-    axes.set_title(plot.heading, loc="left", fontweight="bold", pad=title_gap, fontsize=11)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    if len(plot.series) > 1:
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(-0.01, 1.0),
-            ncols=min(len(plot.series), 7),
-            frameon=False,
-            fontsize=9,
-            borderpad=0.2,
-        )
-    return figure
-
-
-def _in_a_row(plot: Plot) -> int:
-    """How many entries of the legend fit side by side."""
-    return max(1, min(len(plot.series), LEGEND_WIDTH // (max(map(len, plot.series)) + 6)))
-
-
-def _draw_bars(axes: Axes, plot: Plot) -> None:
-    width = 0.82 / max(1, len(plot.series))
-    for index, (label, values) in enumerate(plot.series.items()):
-        places = [at + (index - (len(plot.series) - 1) / 2) * width for at in range(len(plot.categories))]
-        colour = COLOURS[index % len(COLOURS)]
-        hatch = HATCHES[index % len(HATCHES)]
-        bars = axes.bar(places, values, width * 0.94, label=label, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
-        if len(plot.series) * len(plot.categories) <= 24:
-            axes.bar_label(bars, [_short(value) for value in values], padding=2, fontsize=7.5, color="#333333")
-    axes.set_xticks(range(len(plot.categories)), [str(category) for category in plot.categories])
-    axes.tick_params(axis="x", length=0)
-    axes.margins(y=0.12)
-
-
-def _draw_lines(axes: Axes, plot: Plot) -> None:
-    from matplotlib.ticker import NullLocator
-
-    numbers = [float(category) for category in plot.categories if isinstance(category, int | float)]
-    to_scale = len(numbers) == len(plot.categories)
-    places = numbers if to_scale else [float(at) for at in range(len(plot.categories))]
-    if plot.log_x:
-        axes.set_xscale("log")
-    for index, (label, values) in enumerate(plot.series.items()):
-        known = [(place, value) for place, value in zip(places, values, strict=True) if not isnan(value)]
-        axes.plot(
-            [place for place, _ in known],
-            [value for _, value in known],
-            label=label,
-            color=COLOURS[index % len(COLOURS)],
-            marker=MARKERS[index % len(MARKERS)],
-            linestyle=LINES[index % len(LINES)],
-            markersize=7,
-            linewidth=1.8,
-        )
-    axes.set_xticks(places, [_tick(place) for place in places] if to_scale else [str(category) for category in plot.categories])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.margins(y=0.12)
-
-
-def _tick(value: float) -> str:
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:g}M"
-    if abs(value) >= 1e3:
-        return f"{value / 1e3:g}k"
-    return f"{value:g}"
-
-
-def _short(value: float) -> str:
-    """Three digits above a bar."""
-    if isnan(value):
-        return ""
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= size * 0.9995:
-            return f"{value / size:.3g}{letter}" if abs(value) < 999.5 * size else f"{value / size:.0f}{letter}"
-    return f"{value:.3g}"
-
-
-# --- page -----------------------------------------------------------------------------------------------------------------------
-
-STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1d2733; background: #f6f7f9; margin: 0; }
-main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.5rem 4rem; background: #fff; min-height: 100vh; }
-h1 { font-size: 1.7rem; margin: 0 0 .5rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
-p { max-width: 46rem; } .note { color: #5a6675; font-size: .9rem; }
-nav { font-size: .9rem; columns: 2; } nav a { color: #0072b2; text-decoration: none; display: block; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .92rem; }
-th, td { padding: .3rem .75rem; text-align: left; border-bottom: 1px solid #e3e7ec; vertical-align: top; }
-th { background: #eef2f6; border-bottom: 2px solid #c9d2dc; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-tbody tr:hover { background: #f4f8fb; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
-"""
-
-
-def _page(report: Report, drawings: Mapping[str, str]) -> str:
-    body = [f"<h1>{html.escape(report.title)}</h1>", _html_paragraphs(report.intro), "<nav>"]
-    for at, section in enumerate(report.sections):
-        body.append(f'<a href="#section-{at}">{html.escape(section.heading)}</a>')
-    body.append("</nav>")
-    for at, section in enumerate(report.sections):
-        body.append(f'<h2 id="section-{at}">{html.escape(section.heading)}</h2>')
-        match section:
-            case Words():
-                body.append(_html_paragraphs(section.paragraphs))
-            case Table():
-                body.append(_html_table(section) + _html_paragraphs(section.note, "note"))
-            case Plot():
-                body.append(f"<figure>{drawings[section.name]}</figure>" + _html_paragraphs(section.note, "note"))
-    content = "\n".join(body)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{html.escape(report.title)}</title><style>{STYLE}</style></head>\n<body><main>\n{content}\n</main></body></html>\n"
-    )
-
-
-def _html_paragraphs(text: str, style: str = "") -> str:
-    opening = f'<p class="{style}">' if style else "<p>"
-    return "".join(f"{opening}{html.escape(paragraph)}</p>" for paragraph in _paragraphs(text))
-
-
-def _html_table(table: Table) -> str:
-    def row(tag: str, cells: Sequence[str]) -> str:
-        marks = [' class="number"' if numeric else "" for numeric in table.numeric]
-        inner = "".join(f"<{tag}{mark}>{html.escape(cell)}</{tag}>" for mark, cell in zip(marks, cells, strict=True))
-        return f"<tr>{inner}</tr>"
-
-    rows = "\n".join(row("td", cells) for cells in table.shown)
-    return f'<div class="scroll"><table><thead>{row("th", table.columns)}</thead>\n<tbody>\n{rows}\n</tbody></table></div>'

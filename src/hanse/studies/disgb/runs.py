@@ -18,7 +18,7 @@ from hanse.simulation.engine import Delivered, Simulator
 from hanse.simulation.run import field_size, settings_for
 from hanse.simulation.topologies import topology
 from hanse.simulation.workloads import Workload, experiment_federation, workload
-from hanse.studies.disgb_circles import calculate_in_circles
+from hanse.studies.disgb.circles import calculate_in_circles
 from hanse.studies.report import progress
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hanse.routing import Settings
 from hanse.simulation.latency import by_distance
 from hanse.simulation.topologies import topology
-from hanse.studies.disgb_runs import CLIENT_HOP_MS, NAMES, Outcome, Task, run_all
+from hanse.studies.disgb.runs import CLIENT_HOP_MS, NAMES, Outcome, Task, run_all
 from hanse.studies.report import number
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Runs(Struct, frozen=True):
     draws: list[Outcome]  # other cities, calculated only
 
 
-def simulation(report: Report, sizes: Sizes, *, seed: int, at_once: int) -> None:
+def tell(report: Report, sizes: Sizes, *, seed: int, at_once: int) -> None:
     runs = _run(sizes, seed=seed, at_once=at_once)
     _messages(report, runs.few, 9, sizes.brokers, sizes.clients)
     _messages(report, runs.many, 10, sizes.many, sizes.many_clients)

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from hanse.studies import disgb_experiment as experiment
-from hanse.studies import disgb_simulation as simulation
-from hanse.studies.disgb_analysis import analysis
-from hanse.studies.disgb_runs import MOST_AT_ONCE
+from hanse.studies.disgb import analysis, experiment, simulation
+from hanse.studies.disgb.runs import MOST_AT_ONCE
 from hanse.studies.report import Report
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ def study_of(sizes: Sizes, *, seed: int, at_once: int) -> Report:
         "Geo-Distributed Pub/Sub Systems, done again with Hanse's own brokers: rendezvous points (table I), the experiment with "
         "three brokers (table II, figures 5 to 7), and the simulation with brokers at large cities (figures 9 to 12, table III).",
     )
-    analysis(report)
-    experiment.experiment(report, sizes.experiment, seed=seed, at_once=at_once)
-    simulation.simulation(report, sizes.simulation, seed=seed, at_once=at_once)
+    analysis.tell(report)
+    experiment.tell(report, sizes.experiment, seed=seed, at_once=at_once)
+    simulation.tell(report, sizes.simulation, seed=seed, at_once=at_once)
     return report

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from hanse.simulation.workloads import EXPERIMENT_CLIENTS, EXPERIMENT_DURATION_S, TABLE_II
-from hanse.studies.disgb_runs import NAMES, SCENARIOS, Outcome, Task, run_all
+from hanse.studies.disgb.runs import NAMES, SCENARIOS, Outcome, Task, run_all
 
 if TYPE_CHECKING:
     from hanse.studies.report import Report
@@ -46,7 +46,7 @@ class Sizes(Struct, frozen=True):
         return self.clients * self.duration_s / (EXPERIMENT_CLIENTS * EXPERIMENT_DURATION_S)
 
 
-def experiment(report: Report, sizes: Sizes, *, seed: int, at_once: int) -> None:
+def tell(report: Report, sizes: Sizes, *, seed: int, at_once: int) -> None:
     def task(scenario: str, strategy: str, seed: int = seed, *, circles: bool = False) -> Task:
         return Task(
             workload=scenario,

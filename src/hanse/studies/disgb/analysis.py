@@ -72,7 +72,7 @@ def _cases(strategy: str) -> Iterator[Case]:
         yield Case("event", name, strategy, symbol, formula, 1 + _Client(strategy).publish(geofence))
 
 
-def analysis(report: Report) -> None:
+def tell(report: Report) -> None:
     cases = table_1()
     rows: dict[tuple[str, str], list[object]] = {}
     for case in cases:
