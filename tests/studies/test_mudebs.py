@@ -12,6 +12,7 @@ from hanse.studies.mudebs.cases import LEVELS, PARTITIONS, around, partition, sc
 from hanse.studies.mudebs.findings import PAPER_SCENARIO_1, tell
 from hanse.studies.mudebs.results import Results, Sizes
 from hanse.studies.mudebs.run import OURS, UPDOWN, UPWARD, WAYS, run
+from hanse.studies.sections import Plot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,6 +134,13 @@ def test_the_page_counts_promises_and_arrivals(report: Report) -> None:
     for key in ("delivery_together", "delivery_alone", "delivery_alone_same_dimension"):
         for row in rows(report, key):
             assert row["scoped"] == row["promised"] >= row["up-down"] >= row["upward"]
+
+
+def test_a_caption_claims_only_what_its_bars_show(report: Report, results: Results) -> None:
+    notes = {section.name: section.note for section in report.sections if isinstance(section, Plot)}
+    for way, name in ((UPWARD, "figure-5"), (OURS, "figure-5-hanse")):
+        shown = results.messages(2, way, nodes=16) < results.messages(1, way, nodes=16)
+        assert ("At Net16" in notes[name]) == shown
 
 
 def test_plots_and_map_are_written(report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ th, td { padding: .3rem .75rem; text-align: left; border-bottom: 1px solid #e3e7
 th { background: #eef2f6; border-bottom: 2px solid #c9d2dc; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tbody tr:hover { background: #f4f8fb; }
-figure { margin: 1rem 0; } .plot { max-width: 860px; } figure svg, figure img { width: 100%; height: auto; }
+figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; } .picture img { width: 100%; }
 code { font-size: .9em; background: #eef2f6; padding: 0 .25em; border-radius: 3px; }
 @media (max-width: 700px) { nav { columns: 1; } main { padding: 1rem 1rem 3rem; } }
 """

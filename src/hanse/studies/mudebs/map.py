@@ -24,7 +24,7 @@ def draw_map() -> bytes:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    figure = Figure(figsize=(15, 8.6), layout="constrained")
+    figure = Figure(figsize=(13, 7.5), layout="constrained")
     panels = figure.subplots(1, 2)
     titles = ("Scenario 1, P1: one dimension around each of a, c, d", "Scenarios 2 and 3, first dimension: rooted at d")
     for axes, case, title in zip(panels, (scenario_1("P1"), scenario_2(52, 0)), titles, strict=True):
@@ -56,7 +56,7 @@ def _draw_overlay(axes: Axes, case: Case) -> None:
         if broker in STUBS_OF_TRANSIT or broker == case.federation.by_id[broker].community:
             # towards the middle, beside the link
             far = hypot(x, y)
-            side, inward = (0.0, 0.62) if broker in STUBS_OF_TRANSIT else (0.36, 0.16)
+            side, inward = (0.0, 0.7) if broker in STUBS_OF_TRANSIT else (0.38, 0.18)
             several = broker in STUBS_OF_TRANSIT and len(case.dimensions) > 1
             dimension = "".join(f" ({name})" for name in case.known[broker]) if several else ""
             at = (x - (inward * x + side * y) / far, y - (inward * y - side * x) / far)
