@@ -77,3 +77,12 @@ def compiled_pattern(pattern: str) -> Any:
         return re2.compile(pattern)
     except re2.error as error:
         raise InvalidInput(f"the id_pattern {pattern!r} is not a regular expression (RE2): {error}") from error
+
+
+def check_filters(selectors: tuple[Selector, ...], q: str, quality: str) -> None:
+    """Compile everything that could not be compiled; InvalidInput says what it is."""
+    for selector in selectors:
+        if selector.id_pattern is not None:
+            compiled_pattern(selector.id_pattern)
+    compile_q(q)
+    compile_quality(quality)

@@ -13,12 +13,14 @@ from hanse.model.geofence import (
     geofence_from_wkt,
     half_chord_squared,
 )
-from hanse.model.values import BOTTOM, TOP, Advertisement, Notification, ScopePath, Selector, Subscription
+from hanse.model.payload import check_payload
+from hanse.model.values import BOTTOM, TOP, UNIT, Advertisement, Notification, ScopePath, Selector, Subscription
 
 __all__ = [
     "BOTTOM",
     "EARTH_RADIUS_KM",
     "TOP",
+    "UNIT",
     "WORLD",
     "Advertisement",
     "Circle",
@@ -31,6 +33,7 @@ __all__ = [
     "Selector",
     "Subscription",
     "World",
+    "check_payload",
     "geofence_from_geojson",
     "geofence_from_wkt",
     "half_chord_squared",

@@ -63,6 +63,8 @@ class Circle(Struct, frozen=True, tag="circle"):
 
     @classmethod
     def of_km(cls, lat: float, lon: float, radius_km: float) -> Circle:
+        if not (isfinite(radius_km) and radius_km >= 0):
+            raise InvalidInput(f"radius {radius_km} km is not a distance")
         return cls(lat, lon, min(180.0, radius_km / radians(1.0) / EARTH_RADIUS_KM))
 
     def contains(self, lat: float, lon: float) -> bool:

@@ -1,4 +1,8 @@
-"""What travels through a federation, as frozen values that are checked when they are made or decoded."""
+"""What travels through a federation, as frozen values that are checked when they are made or decoded.
+
+A client's name is its own in the whole federation; the ids of its subscriptions, advertisements and notifications are its own
+only among those of the same client.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ MAX_SELECTORS = 64
 MAX_PAYLOAD = 1 << 20
 MEDIA_TYPES: Final = ("application/json", "application/xml")
 TOP: Final = "⊤"  # stands in for the scope that a subscription leaves unstated
+UNIT: Final = "\x1f"  # between client and id, where a broker has made the id of a subscription unique in the federation
 BOTTOM: Final = "⊥"  # stands in for the scope that an advertisement leaves unstated
 
 
@@ -22,6 +27,8 @@ def _name(value: str, what: str) -> None:
         raise InvalidInput(f"{what} is empty")
     if len(value) > MAX_NAME:
         raise InvalidInput(f"{what} is longer than {MAX_NAME} characters")
+    if not value.isprintable():
+        raise InvalidInput(f"{what} has a control character in it: {value[:40]!r}")
 
 
 class ScopePath(Struct, frozen=True):
@@ -82,11 +89,23 @@ class Notification(Struct, frozen=True, kw_only=True, omit_defaults=True):
     geofence: Geofence = WORLD
     scopes: dict[str, str] = {}
     advertisement: str | None = None
-    published_at_ms: int = 0
+    published_at_ms: int = 0  # as its publisher says
+    accepted_at_ms: int = 0  # as its publisher's node says
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names it in a whole federation: ids are the publisher's own."""
+        return self.publisher, self.id
 
     def __post_init__(self) -> None:
         _name(self.id, "the id of a notification")
         _name(self.publisher, "the publisher of a notification")
+        if self.topic is not None:
+            _name(self.topic, "the topic of a notification")
+        if self.entity is not None:
+            _name(self.entity, "the entity of a notification")
+        for name in self.types:
+            _name(name, "a type of a notification")
         if self.media_type not in MEDIA_TYPES:
             raise InvalidInput(f"media type {self.media_type!r} is not one of {', '.join(MEDIA_TYPES)}")
         if len(self.payload) > MAX_PAYLOAD:
@@ -109,7 +128,8 @@ class Subscription(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _name(self.id, "the id of a subscription")
+        for part in self.id.split(UNIT):
+            _name(part, "the id of a subscription")
         _name(self.client, "the client of a subscription")
         _check_selectors(self.selectors)
         if self.scopes:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from hanse.routing.federation import Federation
 
 FIELD_SIZE_DEG = 6.0
-GEOFENCES_KEPT = 65536
+CIRCLES_KEPT = 65_536
+POLYGONS_KEPT = 256  # they may be large
 _GAP = 1e-13  # neighbouring fields do not touch
 
 
@@ -45,7 +46,8 @@ class Areas:
         self._south, self._north = np.radians(south), np.radians(south + size_deg - _GAP)
         self._west, self._east = np.radians(west), np.radians(west + size_deg - _GAP)
         self._boxes = shapely.STRtree(shapely.box(west, south, west + size_deg - _GAP, south + size_deg - _GAP))
-        self.touched = lru_cache(maxsize=GEOFENCES_KEPT)(self._touched)
+        self._touched_by_circle = lru_cache(maxsize=CIRCLES_KEPT)(self._owners_of_circle)
+        self._touched_by_polygon = lru_cache(maxsize=POLYGONS_KEPT)(self._owners_of_polygon)
 
     @classmethod
     def nearest(cls, federation: Federation, size_deg: float = FIELD_SIZE_DEG) -> Areas:
@@ -63,12 +65,17 @@ class Areas:
         column = int((lon + 180.0) / self._size) % self._columns
         return self._nodes[int(self._owners[row * self._columns + column])]
 
-    def _touched(self, geofence: Geofence) -> tuple[str, ...]:
+    def touched(self, geofence: Geofence) -> tuple[str, ...]:
         """The nodes whose area the geofence touches, in the order of the federation."""
         if isinstance(geofence, World):
             return self._nodes
-        fields = self._fields_of_circle(geofence) if isinstance(geofence, Circle) else self._fields_of_polygon(geofence)
-        return tuple(self._nodes[i] for i in np.unique(self._owners[fields]))
+        return self._touched_by_circle(geofence) if isinstance(geofence, Circle) else self._touched_by_polygon(geofence)
+
+    def _owners_of_circle(self, circle: Circle) -> tuple[str, ...]:
+        return tuple(self._nodes[i] for i in np.unique(self._owners[self._fields_of_circle(circle)]))
+
+    def _owners_of_polygon(self, polygon: Polygon) -> tuple[str, ...]:
+        return tuple(self._nodes[i] for i in np.unique(self._owners[self._fields_of_polygon(polygon)]))
 
     def _fields_of_circle(self, circle: Circle) -> NDArray[np.int64]:
         low = max(0, int((circle.lat - circle.radius_deg + 90.0) / self._size) - 1)

@@ -14,23 +14,24 @@ The strategy decides the rest: where subscriptions, locations and notifications 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from hanse.filters import compile_q, compile_quality
+from hanse.filters import compile_quality
 from hanse.matching import MatchIndex
-from hanse.matching.meaning import passes_q, selects
-from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription
+from hanse.matching.meaning import check_filters, passes_q, selects
+from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription, check_payload
 from hanse.routing import messages as m
 from hanse.routing.federation import export_types
 from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
-from hanse.routing.settings import DELIVERED_KEPT, HANDOVER_GRACE_MS, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
-from hanse.routing.state import BrokerState, Client, Held
+from hanse.routing.settings import DELIVERED_KEPT, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
+from hanse.routing.state import BrokerState, Client, Held, given_id, own_id
 from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
 
@@ -64,6 +65,7 @@ class Broker:
         self.repair = Repair(self)
         self._mesh = self.federation.is_mesh
         self._flood_locations = settings.flood_locations
+        self._match_known_locations = settings.match_known_locations
         self._deduplicates = "dedup" not in settings.ablations
         self._handlers: dict[type, Callable[[Any, str], None]] = {
             m.Locate: self._locate,
@@ -91,6 +93,7 @@ class Broker:
             m.RestrictedEvent: self._restricted_event,
             m.VisibilityNews: self._visibility_news,
             m.Redirect: self._redirect,
+            m.Outdated: self._outdated,
             m.HandoverRequest: self.handovers.requested,
             m.Handover: self.handovers.arrived,
             m.Resync: self.repair.resync,
@@ -100,12 +103,15 @@ class Broker:
             m.Routed: self._routed,
             **self.strategy.handlers(),
         }
+        if node not in settings.served:
+            self._handlers |= dict.fromkeys((m.Attach, m.Locate, m.Subscribe, m.Advertise, m.Publish, m.Query), self._refuse)
 
     def _use(self, state: BrokerState) -> None:
         self.state = state
         self.clients = state.clients
         self.held = state.held
         self.placed = state.placed
+        self._held_of = Counter(held.subscription.client for held in state.held.values())
 
     # --- the one way in, and storing --------------------------------------------------------------------------------
 
@@ -196,19 +202,19 @@ class Broker:
         """The subscriptions held here that the notification satisfies, visibility and expiry included."""
         found = self.index.match(notification, self.publisher_location(notification))
         if found:
-            published_ms = notification.published_at_ms
+            accepted_ms = notification.accepted_at_ms
             scopes, visible = notification.scopes, self.scopes.visible
             found = [
                 s
                 for s in found
-                if (s.expires_at_ms is None or s.expires_at_ms > published_ms)
+                if (s.expires_at_ms is None or s.expires_at_ms > accepted_ms)
                 and (not s.scopes or not scopes or visible(scopes, s.scopes, notification.attributes))
             ]
         return found
 
     def publisher_location(self, notification: Notification) -> Location | None:
-        """Where the publisher is: as the notification says, or as far as this broker knows if locations are flooded."""
-        return self.index.location(notification.publisher) if self._flood_locations else notification.location
+        """Where the publisher was: as the notification says, unless a simulation wants to know what this broker knows."""
+        return self.index.location(notification.publisher) if self._match_known_locations else notification.location
 
     def deliver_here(self, notification: Notification, home: str) -> None:
         """Match, and deliver to this node's own clients only."""
@@ -230,14 +236,14 @@ class Broker:
         for there, ids in remote.items():
             self.send_data(there, m.Delivery(notification, tuple(ids), home), notification)
         for there, ids in gone.items():
-            self._forward_delivery(there, notification, tuple(ids), home)
+            self.forward_delivery(there, notification, tuple(ids), home)
         if self.state.arriving:
             self.handovers.remember(notification, home)
 
-    def _forward_delivery(self, there: str, notification: Notification, ids: tuple[str, ...], home: str) -> None:
+    def forward_delivery(self, there: str, notification: Notification, ids: tuple[str, ...], home: str) -> None:
         """To where the subscribers have gone; if export rules forbid it from here, the publisher's broker does it."""
         if not self.send_data(there, m.Delivery(notification, ids, home, forwarded=True), notification) and home != self.id:
-            self.send((home,), m.Redirect(notification.id, ids, there))
+            self.send((home,), m.Redirect(notification.key, ids, there))
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
         notification = self.state.restricted.get(redirect.notification)
@@ -251,23 +257,31 @@ class Broker:
     def deliver(self, subscription: Subscription, notification: Notification, home: str) -> None:
         """To a client that has (or had) its home here; once, whatever brought the notification here."""
         delivered = self.state.delivered
-        key = (subscription.id, notification.id)
-        if key in delivered and self._deduplicates:
+        key = notification.key
+        got = delivered.get(key)
+        if got is not None and subscription.id in got and self._deduplicates:
             return
         client = self.clients.get(subscription.client)
         if client is None or subscription.id not in client.subscriptions:
             moved = self.state.moved.get(subscription.client)
             if moved is not None:
-                self._forward_delivery(moved.to, notification, (subscription.id,), home)
+                self.forward_delivery(moved.to, notification, (subscription.id,), home)
             return
-        remember(delivered, key, None, DELIVERED_KEPT)
-        if client.connected:
-            self.effects.append(m.Deliver(subscription.client, subscription.id, notification))
-        elif len(client.waiting) < WAITING_MAX:
-            client.waiting.append((subscription.id, notification))
+        if got is None:
+            remember(delivered, key, {subscription.id}, DELIVERED_KEPT)
         else:
-            reason = f"the client is out of reach and {WAITING_MAX} notifications wait for it already"
-            self.effects.append(m.Dropped(subscription.client, subscription.id, notification, reason))
+            got.add(subscription.id)
+        if client.connected:
+            self.effects.append(m.Deliver(subscription.client, given_id(subscription.id), notification))
+        elif len(client.waiting) < WAITING_MAX:
+            client.waiting.append((subscription.id, notification, home))
+        else:
+            self.drop(
+                subscription.client, subscription.id, notification, f"the client is out of reach and {WAITING_MAX} wait already"
+            )
+
+    def drop(self, client: str, id_: str, notification: Notification, reason: str) -> None:
+        self.effects.append(m.Dropped(client, given_id(id_), notification, reason))
 
     def _delivery(self, delivery: m.Delivery, _sender: str) -> None:
         notification = delivery.notification
@@ -276,16 +290,21 @@ class Broker:
             held = self.held.get(id_)
             if held is None:
                 there = self.handovers.gone_to(id_)
-                if there is not None:  # else it ended while the notification was on its way
+                if there is not None:
                     elsewhere.setdefault(there, []).append(id_)
+                elif self.state.arriving:  # perhaps on its way here with its client; else it ended meanwhile
+                    self.handovers.remember(notification, delivery.home)
             elif held.home != self.id:
                 elsewhere.setdefault(held.home, []).append(id_)
             elif not delivery.forwarded or self.handovers.still_wants(held.subscription, notification, delivery.home):
                 self.deliver(held.subscription, notification, delivery.home)
         for there, ids in elsewhere.items():
-            self._forward_delivery(there, notification, tuple(ids), delivery.home)
+            self.forward_delivery(there, notification, tuple(ids), delivery.home)
 
     # --- requests of clients ----------------------------------------------------------------------------------------
+
+    def _refuse(self, _request: Any, _sender: str) -> None:
+        self.reject("", f"{self.id} serves no clients: it is the cloud of the broadcast groups")
 
     def client(self, name: str) -> Client:
         client = self.clients.get(name)
@@ -318,6 +337,9 @@ class Broker:
         version = self.state.clock = max(self.state.clock + 1, self.now_ms)
         return version
 
+    def heard_version(self, version: int) -> None:
+        self.state.clock = max(self.state.clock, version)
+
     def place(self, place: m.ClientLocation) -> None:
         """Remember where a client is, for the geo checks."""
         locations = self.state.locations
@@ -325,6 +347,14 @@ class Broker:
         if known is None or known.version <= place.version:
             locations[place.client] = place
             self.index.move(place.client, place.location)
+            self.heard_version(place.version)
+
+    def place_of(self, client: str) -> m.ClientLocation:
+        """Where one of this node's own clients is; that this is not known counts, too, against what was known before."""
+        place = self.state.locations.get(client)
+        if place is None:
+            place = self.state.locations[client] = m.ClientLocation(client, None, self.next_version(), self.id)
+        return place
 
     def _client_location(self, message: m.ClientLocation, _sender: str) -> None:
         self.place(message)
@@ -335,32 +365,39 @@ class Broker:
         if not client.is_settled:
             self.handovers.postpone(subscription.client, client, subscribe)
             return
-        held = self.held.get(subscription.id)
-        if held is not None and held.subscription.client != subscription.client:
-            self.reject(
-                subscription.client,
-                f"subscription {subscription.id!r} belongs to another client: choose another id",
-                subscription.id,
-            )
-            return
         if reason := self._unknown_scope(subscription.scopes):
             self.reject(subscription.client, reason, subscription.id)
             return
+        given = subscription.id
+        subscription = msgspec.structs.replace(subscription, id=own_id(subscription.client, given))
         try:
             self.index.add(subscription)
         except InvalidInput as error:
-            self.reject(subscription.client, str(error), subscription.id)
+            self.reject(subscription.client, str(error), given)
             return
         client.subscriptions[subscription.id] = subscription
-        self.install(subscription, held.version if held is not None else self.state.tombstones.get(subscription.id, 0))
+        self.install(subscription, self.now_ms)
 
-    def install(self, subscription: Subscription, after_version: int, *, lived_at: str = "") -> None:
+    def install(self, subscription: Subscription, since_ms: int, *, lived_at: str = "") -> None:
         """Make this node the home of a subscription that the index has, newer than any other copy of it."""
         old = self.held.get(subscription.id)
-        self.state.clock = max(self.state.clock, after_version)
-        version = self.next_version()
-        self.held[subscription.id] = Held(subscription, self.id, version)
-        self.strategy.subscribed(subscription, version, old, lived_at=lived_at)
+        self.heard_version(max(old.version if old is not None else 0, self.state.tombstones.get(subscription.id, 0)))
+        held = Held(subscription, self.id, self.next_version(), since_ms)
+        self.hold(held)
+        self.strategy.subscribed(held, old, lived_at=lived_at)
+
+    def hold(self, held: Held) -> None:
+        """Match a subscription here, in the place of any other version of it. The index has it already."""
+        id_ = held.subscription.id
+        if id_ not in self.held:
+            self._held_of[held.subscription.client] += 1
+        self.held[id_] = held
+
+    def _outdated(self, outdated: m.Outdated, _sender: str) -> None:
+        held = self.held.get(outdated.id)
+        if held is not None and held.home == self.id and held.version <= outdated.version:
+            self.heard_version(outdated.version)
+            self.install(held.subscription, held.since_ms)
 
     def _unknown_scope(self, scopes: dict[str, str]) -> str:
         for dimension, scope in scopes.items():
@@ -370,26 +407,40 @@ class Broker:
         return ""
 
     def _unsubscribe(self, unsubscribe: m.Unsubscribe, _sender: str) -> None:
-        client = self.client(unsubscribe.client)
-        if not client.is_settled:
+        client = self.clients.get(unsubscribe.client)
+        if client is not None and not client.is_settled:
             self.handovers.postpone(unsubscribe.client, client, unsubscribe)
             return
-        if unsubscribe.id not in client.subscriptions:
+        id_ = own_id(unsubscribe.client, unsubscribe.id)
+        if client is None or id_ not in client.subscriptions:
             self.reject(unsubscribe.client, f"there is no subscription {unsubscribe.id!r} of this client", unsubscribe.id)
             return
-        self.end_subscription(client, unsubscribe.id)
+        self.end_subscription(client, id_)
 
     def end_subscription(self, client: Client, id_: str) -> None:
         del client.subscriptions[id_]
         held = self.held[id_]
         self.strategy.unsubscribed(held.subscription, held.version)
         self.forget(id_, held.version)
+        for waiting_id, notification, _ in client.waiting:
+            if waiting_id == id_:
+                self.drop(held.subscription.client, id_, notification, "the subscription has ended")
+        client.waiting = [item for item in client.waiting if item[0] != id_]
 
     def let_go(self, id_: str) -> None:
         """Hold a subscription no more; a copy of it may come again."""
-        self.held.pop(id_, None)
+        held = self.held.pop(id_, None)
         self.placed.pop(id_, None)
+        if held is None:
+            return
         self.index.remove(id_)
+        client = held.subscription.client
+        self._held_of[client] -= 1
+        if not self._held_of[client]:
+            del self._held_of[client]
+            if client not in self.clients and not self._flood_locations:  # nobody here asks where it is any more
+                self.state.locations.pop(client, None)
+                self.index.move(client, None)
 
     def forget(self, id_: str, version: int) -> None:
         """Hold a subscription no more, nor any copy of it up to this version that is still on its way."""
@@ -404,8 +455,7 @@ class Broker:
             self.handovers.postpone(advertisement.client, client, advertise)
             return
         try:
-            compile_q(advertisement.q)
-            compile_quality(advertisement.quality)
+            check_filters(advertisement.selectors, advertisement.q, advertisement.quality)
         except InvalidInput as error:
             self.reject(advertisement.client, str(error), advertisement.id)
             return
@@ -419,11 +469,11 @@ class Broker:
             self.strategy.unadvertised(old)
 
     def _unadvertise(self, unadvertise: m.Unadvertise, _sender: str) -> None:
-        client = self.client(unadvertise.client)
-        if not client.is_settled:
+        client = self.clients.get(unadvertise.client)
+        if client is not None and not client.is_settled:
             self.handovers.postpone(unadvertise.client, client, unadvertise)
             return
-        advertisement = client.advertisements.pop(unadvertise.id, None)
+        advertisement = client.advertisements.pop(unadvertise.id, None) if client is not None else None
         if advertisement is None:
             self.reject(unadvertise.client, f"there is no advertisement {unadvertise.id!r} of this client", unadvertise.id)
         else:
@@ -445,14 +495,21 @@ class Broker:
         if notification.scopes and (reason := self._unknown_scope(notification.scopes)):
             self.reject(notification.publisher, reason, notification.id)
             return
-        if not notification.published_at_ms:
-            notification = msgspec.structs.replace(notification, published_at_ms=self.now_ms)
-        if notification.location is None and client.location is not None and not self._flood_locations:
-            notification = msgspec.structs.replace(notification, location=client.location)
+        try:
+            check_payload(notification)
+        except InvalidInput as error:
+            self.reject(notification.publisher, str(error), notification.id)
+            return
+        notification = msgspec.structs.replace(
+            notification,
+            accepted_at_ms=self.now_ms,
+            published_at_ms=notification.published_at_ms or self.now_ms,
+            location=notification.location or client.location,
+        )
         if self.federation.is_open_to(export_types(notification), notification.entity):
             self.strategy.published(notification)
             return
-        remember(self.state.restricted, notification.id, notification, RESTRICTED_KEPT)
+        remember(self.state.restricted, notification.key, notification, RESTRICTED_KEPT)
         if self.strategy.obeys_export_rules:
             self.strategy.published(notification)
         else:
@@ -487,13 +544,15 @@ class Broker:
         if not client.is_settled:
             self.handovers.postpone(detach.client, client, detach)
             return
+        for id_, notification, _ in client.waiting:
+            self.drop(detach.client, id_, notification, "the client has gone for good")
+        client.waiting.clear()
         for id_ in list(client.subscriptions):
             self.end_subscription(client, id_)
         for advertisement in client.advertisements.values():
             self.strategy.unadvertised(advertisement)
-        for id_, notification in client.waiting:
-            self.effects.append(m.Dropped(detach.client, id_, notification, "the client has gone for good"))
         self.strategy.left(detach.client)
+        self.queries.forget(detach.client)
         del self.clients[detach.client]
         self.locate(detach.client, client, None)
 
@@ -508,17 +567,16 @@ class Broker:
         except InvalidInput as error:
             self.reject("", str(error))
             return
-        border = f"{change.dimension}\n{change.scope}\n{change.superscope}"
-        self.state.clock = max(self.state.clock, self.state.borders.get(border, (0, ""))[0])
-        version = self.next_version()
-        self.state.borders[border] = (version, self.id)
-        self.send(self.federation.others[self.id], m.VisibilityNews(change, version, self.id))
+        for one in _each_way(change):
+            news = self.state.borders[_border(one)] = m.VisibilityNews(one, self.next_version(), self.id)
+            self.send(self.federation.others[self.id], news)
 
     def _visibility_news(self, news: m.VisibilityNews, _sender: str) -> None:
         change = news.change
-        border = f"{change.dimension}\n{change.scope}\n{change.superscope}"
-        if self.state.borders.get(border, (0, "")) < (news.version, news.origin):
-            self.state.borders[border] = (news.version, news.origin)
+        known = self.state.borders.get(_border(change))
+        if known is None or (known.version, known.origin) < (news.version, news.origin):
+            self.heard_version(news.version)
+            self.state.borders[_border(change)] = news
             self.scopes.graphs[change.dimension].set_filter(change.scope, change.superscope, out=change.out, into=change.into)
 
     def _join_scope(self, join: m.JoinScope, _sender: str) -> None:
@@ -540,13 +598,29 @@ class Broker:
                 if advertisement.expires_at_ms is not None and advertisement.expires_at_ms <= now:
                     del client.advertisements[advertisement.id]
                     self.strategy.unadvertised(advertisement)
-        for place in list(self.state.locations.values()):
-            if place.location is None and place.version < now - HANDOVER_GRACE_MS:  # versions follow the time
-                del self.state.locations[place.client]
+        long_ago = now - self.settings.handover_grace_ms  # versions follow the time
+        for name, place in list(self.state.locations.items()):
+            if place.location is None and place.version < long_ago and name not in self.clients and name not in self._held_of:
+                del self.state.locations[name]
+        for name, client in list(self.clients.items()):
+            if client.is_forgettable:
+                del self.clients[name]
         self.handovers.tick()
+        self.queries.tick()
         self.strategy.tick()
 
 
 def as_advertised(advertisement: Advertisement, notification: Notification) -> bool:
     """Whether a notification is one of those that an advertisement speaks of."""
     return selects(advertisement.selectors, notification) and passes_q(advertisement.q, notification)
+
+
+def _each_way(change: m.SetVisibility) -> list[m.SetVisibility]:
+    """One change for each direction of a border: they are decided one by one."""
+    each = (msgspec.structs.replace(change, into=None), msgspec.structs.replace(change, out=None))
+    return [one for one in each if one.out is not None or one.into is not None]
+
+
+def _border(change: m.SetVisibility) -> str:
+    way = "out" if change.out is not None else "into"
+    return f"{change.dimension}\n{change.scope}\n{change.superscope}\n{way}"

@@ -24,6 +24,10 @@ class Node(Struct, frozen=True, omit_defaults=True):
     population: int = 0
     clients: int = 0
 
+    def __post_init__(self) -> None:
+        if not self.id or not self.id.isprintable():
+            raise InvalidInput(f"{self.id!r} is no name for a node: it is empty, or has a control character")
+
 
 class ExportRule(Struct, frozen=True, omit_defaults=True):
     """What may cross a link: names with `*`, `?` and `[...]`. An empty list of types or ids lets all of them through."""

@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING
 
 from hanse.matching import satisfies
 from hanse.routing import messages as m
+from hanse.routing.federation import export_types
 from hanse.routing.recent import remember
-from hanse.routing.settings import HANDOVER_GRACE_MS, REQUESTS_WAITING_MAX, WAITING_MAX
-from hanse.routing.state import Client, Moved
+from hanse.routing.settings import DELIVERED_KEPT, REQUESTS_WAITING_MAX, WAITING_MAX
+from hanse.routing.state import Client, Moved, given_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hanse.model import Location, Notification, Subscription
     from hanse.routing.broker import Broker
 
@@ -38,17 +41,18 @@ class Handovers:
     def attach(self, attach: m.Attach, _sender: str) -> None:
         broker = self.broker
         name, previous = attach.client, attach.previous
+        if previous is not None and previous not in broker.federation.by_id:
+            broker.reject(name, f"{previous!r}, where the client says it comes from, is no node of the federation")
+            return
         client = broker.client(name)
-        was_settled = client.is_settled
         client.turn = max(attach.turn or broker.now_ms, client.turn + 1)
         client.connected = True
         client.overtaken_by = 0
         self._answer_overtaken(client)
         if previous is not None and previous != broker.id:
             client.awaiting[client.turn] = previous
-            if was_settled:
-                broker.state.arriving += 1
-            broker.send((previous,), m.HandoverRequest(name, broker.id, client.turn))
+            broker.state.arriving.add(name)
+            broker.send((previous,), m.HandoverRequest(name, broker.id, client.turn, is_guess=not attach.turn))
         elif client.is_settled:
             self._catch_up(name, client)
         if attach.location is not None:
@@ -69,8 +73,8 @@ class Handovers:
     def _catch_up(self, name: str, client: Client) -> None:
         """A client of this node is within reach again, and gets what has waited for it."""
         waiting, client.waiting = client.waiting, []
-        for id_, notification in waiting:
-            self.broker.effects.append(m.Deliver(name, id_, notification))
+        for id_, notification, _ in waiting:
+            self.broker.effects.append(m.Deliver(name, given_id(id_), notification))
 
     # --- the old home -----------------------------------------------------------------------------------------------
 
@@ -84,7 +88,7 @@ class Handovers:
                 broker.send((moved.to,), request)
             else:
                 broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock))
-        elif client.turn > turn:
+        elif client.turn > turn and not (request.is_guess and client.is_settled):
             broker.send((request.new_home,), m.Handover(name, turn, broker.state.clock, overtaken_by=client.turn))
         elif client.awaiting:
             client.asked.append(request)
@@ -101,33 +105,62 @@ class Handovers:
     def _hand_over(self, request: m.HandoverRequest, client: Client) -> None:
         broker = self.broker
         name = request.client
-        subscriptions = tuple((s, broker.held[s.id].version) for s in client.subscriptions.values())
-        waiting = {(id_, n.id) for id_, n in client.waiting}
+        new_home = request.new_home
+        subscriptions = tuple((s, broker.held[s.id].version, broker.held[s.id].since_ms) for s in client.subscriptions.values())
+        waiting: list[tuple[str, Notification, str]] = []
+        guarded: list[tuple[str, Notification, str]] = []
+        for item in client.waiting:
+            open_ = broker.federation.is_open_to(export_types(item[1]), item[1].entity)
+            (waiting if open_ else guarded).append(item)
+        mine = client.subscriptions.keys()
+        not_given = {(id_, n.key) for id_, n, _ in client.waiting}
+        delivered = [
+            (id_, key) for key, got in broker.state.delivered.items() for id_ in got & mine if (id_, key) not in not_given
+        ]
         handover = m.Handover(
             client=name,
             turn=request.turn,
             clock=broker.state.clock,
             known=not client.overtaken_by or bool(subscriptions or client.advertisements),
             overtaken_by=client.overtaken_by,
+            stay=client.turn + 1,
             location=client.location,
             subscriptions=subscriptions,
             advertisements=tuple(client.advertisements.values()),
-            delivered=tuple(key for key in broker.state.delivered if key[0] in client.subscriptions and key not in waiting),
-            waiting=tuple(client.waiting),
-            requests=tuple(client.requests),
+            delivered=tuple(delivered),
+            waiting=tuple(waiting),
+            requests=tuple(self._may_travel(name, client.requests)),
         )
-        broker.send((request.new_home,), handover)
-        for key in waiting:  # given away, so not delivered here
-            broker.state.delivered.pop(key, None)
-        left = [(s, version, broker.placed.pop(s.id, ())) for s, version in subscriptions]
+        broker.send((new_home,), handover)
+        for id_, key in not_given:  # given away, so not delivered here
+            broker.state.delivered[key].discard(id_)
+        left = [(s, version, broker.placed.pop(s.id, ())) for s, version, _ in subscriptions]
         before = broker.state.moved.get(name)
         if before is not None:  # still forwarding what an earlier stay left behind
             ids = {s.id for s, _, _ in left}
             left.extend(item for item in before.left_behind if item[0].id not in ids)
-        broker.state.moved[name] = Moved(request.new_home, broker.now_ms + HANDOVER_GRACE_MS, left)
+        broker.state.moved[name] = Moved(new_home, broker.now_ms + broker.settings.handover_grace_ms, left)
         del broker.clients[name]
+        for id_, notification, home in guarded:  # export rules decide over these one by one
+            if broker.federation.may_hear(home, new_home, notification):
+                broker.forward_delivery(new_home, notification, (id_,), home)
+            else:
+                broker.drop(
+                    name, id_, notification, f"the client has gone to {new_home}, where export rules do not let it hear of this"
+                )
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
+
+    def _may_travel(self, name: str, requests: list[tuple[int, m.Request]]) -> Iterator[tuple[int, m.Request]]:
+        """What a client asked for goes with it; but not what it wanted to publish under export rules, which are this node's."""
+        federation = self.broker.federation
+        for turn, request in requests:
+            if isinstance(request, m.Publish):
+                n = request.notification
+                if not federation.is_open_to(export_types(n), n.entity):
+                    self.broker.reject(name, "the client went on before this could be published here", n.id)
+                    continue
+            yield turn, request
 
     def gone_to(self, subscription: str) -> str | None:
         """Where a subscription went with its client, as far as this node remembers."""
@@ -144,7 +177,9 @@ class Handovers:
         client = broker.clients.get(name)
         if client is None or client.awaiting.pop(handover.turn, None) is None:
             return
-        broker.state.clock = max(broker.state.clock, handover.clock)
+        broker.heard_version(handover.clock)
+        if handover.known:
+            client.turn = max(client.turn, handover.stay)
         client.requests.extend(handover.requests)
         if handover.overtaken_by > client.turn:
             client.overtaken_by = handover.overtaken_by
@@ -152,7 +187,7 @@ class Handovers:
             self._take_over(name, client, handover, sender)
         if client.awaiting:
             return
-        broker.state.arriving -= 1
+        broker.state.arriving.discard(name)
         if not broker.state.arriving:
             broker.state.meanwhile.clear()
         if client.overtaken_by:
@@ -165,18 +200,21 @@ class Handovers:
         self._take_up(name, handover)
         if handover.location is not None:
             broker.locate(name, client, handover.location)
-        for key in handover.delivered:
-            broker.state.delivered.setdefault(key)
-        for subscription, version in handover.subscriptions:
-            held = broker.held.get(subscription.id)
+        for id_, key in handover.delivered:
+            if (got := broker.state.delivered.get(key)) is not None:
+                got.add(id_)
+            else:
+                remember(broker.state.delivered, key, {id_}, DELIVERED_KEPT)
+        for subscription, version, since_ms in handover.subscriptions:
             client.subscriptions[subscription.id] = subscription
+            broker.heard_version(version)
             broker.index.add(subscription)
-            broker.install(subscription, max(version, held.version if held else 0), lived_at=previous)
+            broker.install(subscription, since_ms, lived_at=previous)
         for advertisement in handover.advertisements:
             client.advertisements[advertisement.id] = advertisement
             broker.strategy.advertised(advertisement)
-        for id_, notification in handover.waiting:
-            broker.deliver(client.subscriptions[id_], notification, broker.id)
+        for id_, notification, home in handover.waiting:
+            broker.deliver(client.subscriptions[id_], notification, home)
         self._look_again(client)
 
     def _settle(self, name: str, client: Client) -> None:
@@ -200,7 +238,7 @@ class Handovers:
         moved = broker.state.moved.pop(name, None)
         if moved is None:
             return
-        alive = {subscription.id for subscription, _ in handover.subscriptions}
+        alive = {subscription.id for subscription, _, _ in handover.subscriptions}
         for subscription, version, targets in moved.left_behind:
             if subscription.id not in alive:
                 self._end(subscription, version, targets)
@@ -209,13 +247,14 @@ class Handovers:
 
     def remember(self, notification: Notification, home: str) -> None:
         """A client is arriving: keep what is matched here, its subscriptions may want it."""
-        remember(self.broker.state.meanwhile, notification.id, (notification, home), WAITING_MAX)
+        remember(self.broker.state.meanwhile, notification.key, (notification, home), WAITING_MAX)
 
     def _look_again(self, client: Client) -> None:
         where = next((r.location for _, r in reversed(client.requests) if isinstance(r, m.Locate)), client.location)
         for notification, home in self.broker.state.meanwhile.values():
             for subscription in client.subscriptions.values():
-                if self.still_wants(subscription, notification, home, where):
+                is_older = self.broker.held[subscription.id].since_ms <= notification.accepted_at_ms
+                if is_older and self.still_wants(subscription, notification, home, where):
                     self.broker.deliver(subscription, notification, home)
 
     def still_wants(
@@ -227,7 +266,7 @@ class Handovers:
             where = broker.index.location(subscription.client)
         return (
             satisfies(subscription, notification, broker.publisher_location(notification), where)
-            and (subscription.expires_at_ms is None or subscription.expires_at_ms > notification.published_at_ms)
+            and (subscription.expires_at_ms is None or subscription.expires_at_ms > notification.accepted_at_ms)
             and broker.scopes.visible(notification.scopes, subscription.scopes, notification.attributes)
             and broker.federation.may_hear(home, broker.id, notification)
         )

@@ -22,6 +22,7 @@ from hanse.routing.messages import IRREPLACEABLE, BrokerMessage, innermost
 
 WINDOW = 256  # messages on their way at a time
 OUTBOX_MAX = 100_000
+IRREPLACEABLE_MAX = 100_000  # beyond the outbox's own bound
 RETRY_MIN_MS = 1_000
 RETRY_MAX_MS = 30_000
 
@@ -83,7 +84,7 @@ class ReliableLink:
     def send(self, message: BrokerMessage, now_ms: int) -> Output:
         output = Output()
         state = self.state
-        if isinstance(innermost(message), IRREPLACEABLE):
+        if isinstance(innermost(message), IRREPLACEABLE) and state.irreplaceable < IRREPLACEABLE_MAX:
             state.irreplaceable += 1
         elif len(state.outbox) - state.irreplaceable >= self.outbox_max:
             state.overflowed = True

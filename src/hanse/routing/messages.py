@@ -120,7 +120,7 @@ class Answer(Struct, frozen=True, tag=True, gc=False):
 class Redirect(Struct, frozen=True, tag=True, gc=False):
     """A client has gone to where the sender may not pass this notification on: the publisher's broker may."""
 
-    notification: str
+    notification: tuple[str, str]  # its key
     subscriptions: tuple[str, ...]
     to: str
 
@@ -150,7 +150,8 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
     version: int
     place: ClientLocation | None = None
     region: str = ""  # scoped: the scope area that it floods
-    lived_at: str = ""  # it is not new, only new here, and was at home there before: what was published lately may be for it too
+    since_ms: int = 0  # when its client last changed it
+    lived_at: str = ""  # where it was at home before, if its client has moved
 
 
 class DropSubscription(Struct, frozen=True, tag=True, gc=False):
@@ -160,6 +161,13 @@ class DropSubscription(Struct, frozen=True, tag=True, gc=False):
     version: int
     region: str = ""
     ended: bool = True
+
+
+class Outdated(Struct, frozen=True, tag=True, gc=False):
+    """A subscription came with a version that had ended before: its home has to give it a higher one."""
+
+    id: str
+    version: int
 
 
 class Event(Struct, frozen=True, tag=True, gc=False):
@@ -248,6 +256,7 @@ class HandoverRequest(Struct, frozen=True, tag=True, gc=False):
     client: str
     new_home: str
     turn: int
+    is_guess: bool = False  # the turn is by the new home's clock: believe that it is the latest
 
 
 class Handover(Struct, frozen=True, tag=True, gc=False):
@@ -262,10 +271,11 @@ class Handover(Struct, frozen=True, tag=True, gc=False):
     known: bool = False
     overtaken_by: int = 0
     location: Location | None = None
-    subscriptions: tuple[tuple[Subscription, int], ...] = ()
+    stay: int = 0  # the turn that this stay has at the least
+    subscriptions: tuple[tuple[Subscription, int, int], ...] = ()  # with version, and since when it is as it is
     advertisements: tuple[Advertisement, ...] = ()
-    delivered: tuple[tuple[str, str], ...] = ()  # subscription, notification: recently given to the client
-    waiting: tuple[tuple[str, Notification], ...] = ()  # subscription, notification: not yet given to it
+    delivered: tuple[tuple[str, tuple[str, str]], ...] = ()  # subscription, notification's key: recently given to the client
+    waiting: tuple[tuple[str, Notification, str], ...] = ()  # subscription, notification, its home: not yet given to it
     requests: tuple[tuple[int, Request], ...] = ()  # turn, request: what it asked for and nobody could do yet
 
 
@@ -303,7 +313,8 @@ Request: TypeAlias = (
 )  # fmt: skip
 BrokerMessage: TypeAlias = (
     ClientLocation | PutSubscription | DropSubscription | Event | RestrictedEvent | Delivery | PutAdvertisement
-    | DropAdvertisement | Redirect | Guest | JoinArea | AreaReady | LeaveArea | VisibilityNews | Ask | Found | HandoverRequest
+    | DropAdvertisement | Outdated | Redirect
+    | Guest | JoinArea | AreaReady | LeaveArea | VisibilityNews | Ask | Found | HandoverRequest
     | Handover | Digest | DigestDiffers | Relay | Routed | Resync
 )  # fmt: skip
 Message: TypeAlias = Request | BrokerMessage
@@ -311,7 +322,8 @@ Message: TypeAlias = Request | BrokerMessage
 
 # What nobody could say again: a full outbox still takes these. All other state is repaired by comparing digests.
 IRREPLACEABLE = (
-    HandoverRequest, Handover, Redirect, VisibilityNews, Ask, Found, JoinArea, AreaReady, LeaveArea, Digest, DigestDiffers, Resync
+    HandoverRequest, Handover, Redirect, Outdated, VisibilityNews, Ask, Found,
+    JoinArea, AreaReady, LeaveArea, Digest, DigestDiffers, Resync
 )  # fmt: skip
 
 
@@ -363,11 +375,12 @@ class Lookup(Struct, frozen=True, tag=True, gc=False):
 
 
 class Reply(Struct, frozen=True, tag=True, gc=False):
-    """A query is complete."""
+    """The answer to a query; `silent` did not answer in time."""
 
     client: str
     query: str
     entities: tuple[Notification, ...]
+    silent: tuple[str, ...] = ()
 
 
 Effect: TypeAlias = Send | Deliver | Reject | Dropped | Lookup | Reply

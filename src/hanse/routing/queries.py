@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hanse.matching.meaning import check_filters
+from hanse.model import InvalidInput
 from hanse.routing import messages as m
 from hanse.routing.federation import export_types
-from hanse.routing.settings import OPEN_QUERIES_MAX
+from hanse.routing.settings import OPEN_QUERIES_MAX, QUERY_MS
 from hanse.routing.state import OpenQuery
 
 if TYPE_CHECKING:
@@ -25,8 +27,14 @@ class Queries:
         if len(broker.state.queries) >= OPEN_QUERIES_MAX:
             broker.reject(query.client, f"{OPEN_QUERIES_MAX} queries are under way already: try again later", query.id)
             return
+        try:
+            check_filters(query.selectors, query.q, "")
+        except InvalidInput as error:
+            broker.reject(query.client, str(error), query.id)
+            return
         targets = broker.strategy.providers(query)
-        broker.state.queries[query.id] = OpenQuery(query.client, dict.fromkeys((broker.id, *targets), -1))
+        awaited = dict.fromkeys((broker.id, *targets), -1)
+        broker.state.queries[query.id] = OpenQuery(query.client, broker.now_ms + QUERY_MS, awaited)
         broker.send(targets, m.Ask(query, broker.id))
         broker.effects.append(m.Lookup(query, broker.id))
 
@@ -40,12 +48,16 @@ class Queries:
             self.found(m.Found(answer.query, broker.id, answer.entities, len(answer.entities)), "")
             return
         federation = broker.federation
-        allowed = [e for e in answer.entities if federation.may_hear(broker.id, answer.asker, e)]
-        free = [e for e in allowed if federation.is_open_to(export_types(e), e.entity)]
-        broker.send((answer.asker,), m.Found(answer.query, broker.id, tuple(free), len(allowed)))
-        for entity in allowed:  # what must keep to certain links travels by itself
-            if entity not in free:
-                broker.send_data(answer.asker, m.Found(answer.query, broker.id, (entity,), len(allowed)), entity)
+        free, guarded = [], []
+        for entity in answer.entities:
+            if federation.is_open_to(export_types(entity), entity.entity):
+                free.append(entity)
+            elif federation.may_hear(broker.id, answer.asker, entity):
+                guarded.append(entity)
+        total = len(free) + len(guarded)
+        broker.send((answer.asker,), m.Found(answer.query, broker.id, tuple(free), total))
+        for entity in guarded:  # these must keep to certain links, and travel by themselves
+            broker.send_data(answer.asker, m.Found(answer.query, broker.id, (entity,), total), entity)
 
     def found(self, found: m.Found, _sender: str) -> None:
         broker = self.broker
@@ -62,3 +74,17 @@ class Queries:
         if not query.awaited:
             del broker.state.queries[found.query]
             broker.effects.append(m.Reply(query.client, found.query, tuple(query.entities)))
+
+    def forget(self, client: str) -> None:
+        """Nobody waits for these any more."""
+        queries = self.broker.state.queries
+        for id_ in [id_ for id_, query in queries.items() if query.client == client]:
+            del queries[id_]
+
+    def tick(self) -> None:
+        """Who has not answered by now is left out."""
+        broker = self.broker
+        for id_, query in list(broker.state.queries.items()):
+            if query.until_ms <= broker.now_ms:
+                del broker.state.queries[id_]
+                broker.effects.append(m.Reply(query.client, id_, tuple(query.entities), tuple(sorted(query.awaited))))

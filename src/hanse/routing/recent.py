@@ -10,10 +10,11 @@ V = TypeVar("V")
 
 
 def remember(memory: dict[K, V], key: K, value: V, most: int) -> None:
-    """Put `key` last, and forget the oldest beyond `most`.
+    """Put `key` last, and forget the oldest when there are a quarter more than `most`, down to `most`.
 
-    They are forgotten a quarter at a time: taking the first key out of a dictionary gets slower with each one taken.
+    A quarter at a time, because taking the first key out of a dictionary gets slower with each one taken.
     """
+    memory.pop(key, None)
     memory[key] = value
     if len(memory) > most + most // 4:
         for old in list(islice(memory, len(memory) - most)):

@@ -32,6 +32,8 @@ class Repair:
         broker = self.broker
         if not sender:
             broker.send(broker.federation.others[broker.id], resync)
+        for news in broker.state.borders.values():
+            broker.send(broker.federation.others[broker.id], news)
         told = broker.strategy.told()
         for other in broker.strategy.peers():
             broker.send((other,), m.Digest(digest_of({key: version for key, (version, _) in told.get(other, {}).items()})))

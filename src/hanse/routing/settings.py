@@ -13,7 +13,7 @@ from hanse.model import InvalidInput
 from hanse.routing.areas import FIELD_SIZE_DEG, Areas
 from hanse.routing.federation import Federation
 
-DELIVERED_KEPT = 65_536  # pairs of subscription and notification that a broker remembers, so as to deliver once
+DELIVERED_KEPT = 16_384  # notifications that a broker remembers, with the subscriptions that got them, so as to deliver once
 EVENTS_SEEN_KEPT = 65_536
 RESTRICTED_KEPT = 4_096  # notifications under export rules that can be sent again to where a client has gone
 TOMBSTONES_KEPT = 65_536  # dropped subscriptions whose versions are remembered against late copies
@@ -21,7 +21,9 @@ WAITING_MAX = 4_096  # notifications that wait for a client that is out of reach
 REQUESTS_WAITING_MAX = 256  # requests of a client whose hand-over is under way
 FRESH_KEPT = 1_024  # notifications kept for subscriptions that a new advertisement calls
 FRESH_MS = 60_000
-HANDOVER_GRACE_MS = 60_000  # how long the old broker goes on forwarding
+HANDOVER_GRACE_MS = 3_600_000  # how long the old broker goes on forwarding; a link cut for longer may cost notifications
+QUERY_MS = 30_000  # how long a query waits for those that it asked
+OFFER_IDLE_MS = 86_400_000  # how long a node goes on offering what nobody publishes any more
 OPEN_QUERIES_MAX = 10_000
 HASH_POINTS = 10
 
@@ -37,6 +39,8 @@ class Settings(Struct, frozen=True, dict=True, omit_defaults=True):
     strategy: str
     federation: Federation
     flood_locations: bool = False  # as the DisGB simulation does: every location update goes to every node
+    match_known_locations: bool = False  # and as it does: match with where the matching broker last knew the publisher to be
+    handover_grace_ms: int = HANDOVER_GRACE_MS
     require_advertisements: bool = False
     advertise_ids: bool = False
     field_size_deg: float = FIELD_SIZE_DEG
@@ -116,12 +120,21 @@ class Settings(Struct, frozen=True, dict=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         known = set(self.federation.ids)
+        if not known:
+            raise InvalidInput("a federation needs at least one node")
+        if self.field_size_deg <= 0 or 180.0 % self.field_size_deg:
+            raise InvalidInput(f"fields of {self.field_size_deg:g} degrees do not divide the earth: take a divisor of 180")
+        if self.strategy == "grid-quorum" and self.grid and sorted(node for row in self.grid for node in row) != sorted(known):
+            raise InvalidInput("the grid does not hold each node once")
+        named = {*self.topic_owners.values(), *self.anchors.values(), *self.leader_of}
+        if strangers := named - known:
+            raise InvalidInput(f"{min(strangers)!r} is given a part to play, but is no node of the federation")
         if self.strategy == "broadcast-groups":
             if self.cloud not in known:
                 raise InvalidInput(f"broadcast groups need a node for the cloud: add {self.cloud!r} to the federation")
             if missing := known - {self.cloud} - set(self.leader_of):
                 raise InvalidInput(f"node {min(missing)!r} is in no broadcast group")
-        if self.federation.ids and not self._connected():
+        if not self._connected():
             raise InvalidInput("the federation is not connected: some node cannot reach another")
 
     def _connected(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from hanse.model import Advertisement, Location, Notification, Subscription
-from hanse.routing.messages import ClientLocation, HandoverRequest, Request
+from hanse.model import UNIT, Advertisement, Location, Notification, Subscription
+from hanse.routing.messages import ClientLocation, HandoverRequest, Request, VisibilityNews
 
 
 class Client(Struct):
@@ -15,7 +15,7 @@ class Client(Struct):
     connected: bool = True
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[str, Advertisement] = field(default_factory=dict)
-    waiting: list[tuple[str, Notification]] = field(default_factory=list)
+    waiting: list[tuple[str, Notification, str]] = field(default_factory=list)  # subscription, notification, its home
     turn: int = 0  # which of its stays this is
     awaiting: dict[int, str] = field(
         default_factory=dict
@@ -23,6 +23,12 @@ class Client(Struct):
     overtaken_by: int = 0  # it has gone on, to a node that has its state: the turn there
     requests: list[tuple[int, Request]] = field(default_factory=list)  # what it asked for meanwhile, with the turn
     asked: list[HandoverRequest] = field(default_factory=list)  # who asked for it meanwhile
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Nothing would be lost with it."""
+        kept = self.subscriptions or self.advertisements or self.waiting or self.requests or self.awaiting or self.asked
+        return not kept and not self.overtaken_by and self.location is None and not self.connected
 
     @property
     def is_settled(self) -> bool:
@@ -35,6 +41,7 @@ class Held(Struct):
     subscription: Subscription
     home: str
     version: int
+    since_ms: int = 0  # when its client last changed it
     vias: dict[str, str] = field(default_factory=dict)
 
 
@@ -48,6 +55,7 @@ class Moved(Struct):
 
 class OpenQuery(Struct):
     client: str
+    until_ms: int
     awaited: dict[str, int]  # how many entities are still to come from whom; -1: not known yet
     entities: list[Notification] = field(default_factory=list)
 
@@ -58,11 +66,23 @@ class BrokerState(Struct):
     held: dict[str, Held] = field(default_factory=dict)
     placed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # own subscription -> the brokers that hold it too
     locations: dict[str, ClientLocation] = field(default_factory=dict)
-    delivered: dict[tuple[str, str], None] = field(default_factory=dict)  # subscription, notification; oldest first
-    restricted: dict[str, Notification] = field(default_factory=dict)  # published here lately, under export rules
+    delivered: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # notification's key -> subscriptions; oldest first
+    restricted: dict[tuple[str, str], Notification] = field(default_factory=dict)  # published here lately, under export rules
     tombstones: dict[str, int] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
-    arriving: int = 0  # clients whose hand-over to this broker is under way
-    meanwhile: dict[str, tuple[Notification, str]] = field(default_factory=dict)  # what was matched here since they came
+    arriving: set[str] = field(default_factory=set)  # clients whose hand-over to this broker is under way
+    meanwhile: dict[tuple[str, str], tuple[Notification, str]] = field(
+        default_factory=dict
+    )  # what was matched here since they came
     queries: dict[str, OpenQuery] = field(default_factory=dict)
-    borders: dict[str, tuple[int, str]] = field(default_factory=dict)  # visibility changes: version, origin
+    borders: dict[str, VisibilityNews] = field(default_factory=dict)  # the latest change of each way across each border
+
+
+def own_id(client: str, id_: str) -> str:
+    """A subscription's name in the whole federation."""
+    return f"{client}{UNIT}{id_}"
+
+
+def given_id(own: str) -> str:
+    """The id that the client gave it."""
+    return own.partition(UNIT)[2]

@@ -19,7 +19,7 @@ from hanse.matching.meaning import compiled_pattern
 from hanse.model import Notification
 from hanse.routing import messages as m
 from hanse.routing.messages import Offer
-from hanse.routing.settings import FRESH_KEPT, FRESH_MS
+from hanse.routing.settings import FRESH_KEPT, FRESH_MS, OFFER_IDLE_MS
 from hanse.routing.strategies.base import Strategy, StrategyState
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 class State(StrategyState):
     offers: dict[Offer, int] = field(default_factory=dict)  # own ones, with how many advertisements stand behind each
-    implicit: dict[Offer, None] = field(default_factory=dict)  # own ones without any
+    implicit: dict[Offer, int] = field(default_factory=dict)  # own ones without any, and when they were last used
     young: dict[Offer, int] = field(default_factory=dict)  # own ones that not everyone may know yet, until when
     fresh: list[Notification] = field(default_factory=list)  # published under young offers
     known: dict[str, dict[Offer, None]] = field(default_factory=dict)  # provider -> what it offers
@@ -115,14 +115,12 @@ class Advertised(Strategy):
         offers[put.offer] = None
         self.broker.send(self._below(put.provider, put.offer), put)
         broker = self.broker
-        for name, client in broker.clients.items():
+        for client in broker.clients.values():
             for subscription in client.subscriptions.values():
                 placed = broker.placed.get(subscription.id, ())
                 if put.provider not in placed and wants(subscription.selectors, put.offer):
                     broker.placed[subscription.id] = (*placed, put.provider)
-                    version = broker.held[subscription.id].version
-                    place = broker.state.locations.get(name)
-                    broker.send((put.provider,), m.PutSubscription(subscription, broker.id, version, place, lived_at=broker.id))
+                    broker.send((put.provider,), self.put_message(broker.held[subscription.id]))
 
     def drop_advertisement(self, drop: m.DropAdvertisement, _sender: str) -> None:
         offers = self.state.known.get(drop.provider, {})
@@ -152,9 +150,10 @@ class Advertised(Strategy):
     def published(self, notification: Notification) -> None:
         state, now = self.state, self.broker.now_ms
         for offer in self._offers_for(notification):
-            if offer not in state.offers and offer not in state.implicit:
-                state.implicit[offer] = None
-                self._open(offer)
+            if offer not in state.offers:
+                if offer not in state.implicit:
+                    self._open(offer)
+                state.implicit[offer] = now
         if any(until_ms > now and _covers(offer, notification) for offer, until_ms in state.young.items()):
             state.fresh.append(notification)
             del state.fresh[:-FRESH_KEPT]
@@ -163,13 +162,16 @@ class Advertised(Strategy):
     # --- what other brokers send ------------------------------------------------------------------------------------
 
     def put(self, put: m.PutSubscription, _sender: str) -> None:
-        if not self.hold(put) or not put.lived_at:
+        if not self.hold(put):
             return
         broker, subscription = self.broker, put.subscription
         for notification in self.state.fresh:
-            if not broker.federation.may_hear(broker.id, put.lived_at, notification):
+            if put.since_ms > notification.accepted_at_ms or subscription_expired(subscription, notification):
                 continue
-            where = put.place.location if put.place is not None else None  # as the home knew it, not as it may be by now
+            if put.lived_at and not broker.federation.may_hear(broker.id, put.lived_at, notification):
+                continue
+            # as the home knew it, not as it may be by now
+            where = put.place.location if put.place is not None else broker.index.location(subscription.client)
             if satisfies(subscription, notification, broker.publisher_location(notification), where) and broker.scopes.visible(
                 notification.scopes, subscription.scopes, notification.attributes
             ):
@@ -183,7 +185,12 @@ class Advertised(Strategy):
         for offer, until_ms in list(self.state.young.items()):
             if until_ms <= now:
                 del self.state.young[offer]
-        self.state.fresh = [n for n in self.state.fresh if n.published_at_ms + FRESH_MS > now]
+        self.state.fresh = [n for n in self.state.fresh if n.accepted_at_ms + FRESH_MS > now]
+        for offer, used_ms in list(self.state.implicit.items()):
+            if used_ms + OFFER_IDLE_MS <= now:
+                del self.state.implicit[offer]
+                if offer not in self.state.offers:
+                    self.broker.send(self._below(self.broker.id, offer), m.DropAdvertisement(self.broker.id, offer))
 
     # --- repair -----------------------------------------------------------------------------------------------------
 
@@ -217,6 +224,10 @@ class Advertised(Strategy):
 def _key(provider: str, offer: Offer) -> str:
     """An offer among the keys of a digest; a new line in front, which no other key has."""
     return "\n" + msgspec.json.encode((provider, offer)).decode()
+
+
+def subscription_expired(subscription: Subscription, notification: Notification) -> bool:
+    return subscription.expires_at_ms is not None and subscription.expires_at_ms <= notification.accepted_at_ms
 
 
 def _covers(offer: Offer, notification: Notification) -> bool:

@@ -45,23 +45,29 @@ class Strategy:
         """The other brokers where a subscription is matched."""
         raise NotImplementedError
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+    def subscribed(self, held: Held, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
         broker = self.broker
+        subscription = held.subscription
         targets = self.subscription_targets(subscription)
         before = broker.placed.get(subscription.id, ())
         former = [node for node in before if node not in targets] if before else ()
         if targets:
             broker.placed[subscription.id] = targets
-            place = None if broker.settings.flood_locations and not lived_at else broker.state.locations.get(subscription.client)
-            broker.send(targets, m.PutSubscription(subscription, broker.id, version, place, lived_at=lived_at))
+            broker.send(targets, self.put_message(held, lived_at))
         elif before:
             del broker.placed[subscription.id]
         if former:
-            self.withdraw(former, subscription, version)
+            self.withdraw(former, held)
 
-    def withdraw(self, former: Iterable[str], subscription: Subscription, version: int) -> None:
+    def put_message(self, held: Held, lived_at: str = "") -> m.PutSubscription:
+        """One of this broker's own, for others to hold; with its client's place, unless everyone has that already."""
+        flooded = self.broker.settings.flood_locations and not lived_at
+        place = None if flooded else self.broker.place_of(held.subscription.client)
+        return m.PutSubscription(held.subscription, held.home, held.version, place, "", held.since_ms, lived_at)
+
+    def withdraw(self, former: Iterable[str], held: Held) -> None:
         """Take an earlier version of a subscription away from brokers that need not hold it any more."""
-        self.broker.send(tuple(former), m.DropSubscription(subscription.id, version, ended=False))
+        self.broker.send(tuple(former), m.DropSubscription(held.subscription.id, held.version, ended=False))
 
     def unsubscribed(self, subscription: Subscription, version: int) -> None:
         self.broker.send(self.broker.placed.get(subscription.id, ()), m.DropSubscription(subscription.id, version))
@@ -101,14 +107,16 @@ class Strategy:
         """Hold a copy of a subscription, unless a newer one was here; whether it is held now."""
         broker = self.broker
         id_ = put.subscription.id
+        broker.heard_version(put.version)
         held = broker.held.get(id_)
         if held is not None:
             if held.version > put.version or (held.version == put.version and held.home == broker.id):
                 return False
         elif (ended := broker.state.tombstones.get(id_)) is not None and ended >= put.version:
+            broker.send((put.home,), m.Outdated(id_, ended))
             return False
-        broker.held[id_] = Held(put.subscription, put.home, put.version)
         broker.index.add(put.subscription)
+        broker.hold(Held(put.subscription, put.home, put.version, put.since_ms))
         if put.place is not None:
             broker.place(put.place)
         return True
@@ -146,8 +154,8 @@ class Strategy:
         told: dict[str, dict[str, tuple[str, m.BrokerMessage]]] = {}
         for id_, targets in broker.placed.items():
             held = broker.held[id_]
-            place = broker.state.locations.get(held.subscription.client)
-            put = m.PutSubscription(held.subscription, broker.id, held.version, place)
+            put = self.put_message(held)
+            place = put.place
             for target in targets:
                 told.setdefault(target, {})[id_] = (f"{held.version} {place.version if place else 0}", put)
         if broker.settings.flood_locations:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from hanse.model import Notification, Subscription
     from hanse.routing.broker import Broker
+    from hanse.routing.state import Held
 
 
 class GeoPublisher(Strategy):
@@ -31,8 +32,8 @@ class GeoPublisher(Strategy):
             return self.others
         return tuple(node for node in self.areas.touched(subscription.geofence) if node != self.broker.id)
 
-    def withdraw(self, former: Iterable[str], subscription: Subscription, version: int) -> None:
-        self.broker.send(tuple(former), m.PutSubscription(subscription, self.broker.id, version))
+    def withdraw(self, former: Iterable[str], held: Held) -> None:
+        self.broker.send(tuple(former), self.put_message(held))
 
     def put(self, put: m.PutSubscription, _sender: str) -> None:
         geofence = put.subscription.geofence
@@ -43,9 +44,7 @@ class GeoPublisher(Strategy):
 
     def published(self, notification: Notification) -> None:
         broker = self.broker
-        location = notification.location
-        if location is None or broker.settings.flood_locations:
-            location = broker.index.location(notification.publisher)
+        location = broker.publisher_location(notification)
         owner = broker.id if location is None else self.areas.owner(location.lat, location.lon)
         if owner == broker.id:
             broker.deliver_everywhere(notification, broker.id)

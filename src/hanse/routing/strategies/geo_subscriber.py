@@ -12,7 +12,6 @@ from msgspec import Struct, field
 
 from hanse.model import Location, World
 from hanse.routing import messages as m
-from hanse.routing.settings import HANDOVER_GRACE_MS
 from hanse.routing.strategies.base import Strategy, StrategyState
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class GeoSubscriber(Strategy):
             self.state.guests[guest.client] = Visitor(guest.home, guest.location, guest.version)
 
     def tick(self) -> None:
-        long_ago = self.broker.now_ms - HANDOVER_GRACE_MS  # versions follow the time
+        long_ago = self.broker.now_ms - self.broker.settings.handover_grace_ms  # versions follow the time
         for name, guest in list(self.state.guests.items()):
             if guest.location is None and guest.version < long_ago:
                 del self.state.guests[name]

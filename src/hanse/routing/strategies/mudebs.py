@@ -54,7 +54,7 @@ class PutOnPath(m.PutSubscription, frozen=True, tag=True, gc=False):
 
 class State(StrategyState):
     senders: dict[str, list[str]] = field(default_factory=dict)  # by subscription: who sent a copy, the first one first
-    seen: dict[str, None] = field(default_factory=dict)
+    seen: dict[tuple[str, str], None] = field(default_factory=dict)
 
 
 def upward(graph: ScopeGraph, places: Iterable[Place], known: Collection[str]) -> tuple[Place, ...]:
@@ -139,10 +139,11 @@ class MuDebs(Strategy):
 
     # --- this broker's own clients ------------------------------------------------------------------------------------
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+    def subscribed(self, held: Held, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+        subscription = held.subscription
         if old is not None and old.subscription.scopes != subscription.scopes:
             self.broker.send(self.neighbours, m.DropSubscription(subscription.id, old.version))
-        self._flood(self.broker.held[subscription.id], self.start(subscription), "")
+        self._flood(held, self.start(subscription), "")
 
     def unsubscribed(self, subscription: Subscription, version: int) -> None:
         self.broker.send(self.neighbours, m.DropSubscription(subscription.id, version))
@@ -178,12 +179,12 @@ class MuDebs(Strategy):
             broker.send([node for node in self.neighbours if node != sender], drop)
 
     def event(self, event: m.Event, sender: str) -> None:
-        if event.notification.id not in self.state.seen:
+        if event.notification.key not in self.state.seen:
             self._route(event.notification, event.home, sender)
 
     def _route(self, notification: Notification, home: str, sender: str) -> None:
         broker = self.broker
-        remember(self.state.seen, notification.id, None, EVENTS_SEEN_KEPT)
+        remember(self.state.seen, notification.key, None, EVENTS_SEEN_KEPT)
         anywhere = notification
         if not isinstance(notification.geofence, World):
             anywhere = msgspec.structs.replace(notification, geofence=WORLD)

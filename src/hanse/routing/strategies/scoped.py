@@ -50,11 +50,11 @@ class State(StrategyState):
     areas: dict[str, Area] = field(default_factory=dict)
     domains: dict[str, tuple[str, ...]] = field(default_factory=dict)  # own subscription -> the areas that it floods
     pinned: dict[str, tuple[str, ...]] = field(default_factory=dict)  # scope that an operator joined -> its areas
-    seen: dict[str, None] = field(default_factory=dict)
+    seen: dict[tuple[str, str], None] = field(default_factory=dict)
 
 
 def area_of(dimension: str, root: str) -> str:
-    return f"{dimension}/{root}"
+    return f"{dimension}\t{root}"  # a tab, which no name has
 
 
 class Scoped(Strategy):
@@ -169,15 +169,15 @@ class Scoped(Strategy):
         return min(choices, key=lambda regions: (len(regions), sum(not self.is_in(region) for region in regions), regions))
 
     def _put(self, held: Held, region: str) -> m.PutSubscription:
-        return m.PutSubscription(held.subscription, held.home, held.version, None, region)
+        return m.PutSubscription(held.subscription, held.home, held.version, None, region, held.since_ms)
 
-    def subscribed(self, subscription: Subscription, version: int, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+    def subscribed(self, held: Held, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
         broker = self.broker
+        subscription = held.subscription
         id_ = subscription.id
         before = self.state.domains.get(id_, ())
         same_scopes = old is not None and old.home == broker.id and old.subscription.scopes == subscription.scopes
         regions = before if same_scopes and before else self.domain(subscription)
-        held = broker.held[id_]
         held.vias = dict.fromkeys(regions, broker.id)
         self._use(regions)
         self.state.domains[id_] = regions
@@ -185,7 +185,7 @@ class Scoped(Strategy):
             broker.send(self.tree(region), self._put(held, region))
         for region in before:
             if region not in regions:
-                broker.send(self.tree(region), m.DropSubscription(id_, version, region, ended=False))
+                broker.send(self.tree(region), m.DropSubscription(id_, held.version, region, ended=False))
         self._unuse(before)
 
     def unsubscribed(self, subscription: Subscription, version: int) -> None:
@@ -195,11 +195,9 @@ class Scoped(Strategy):
         self._unuse(regions)
 
     def released(self, subscription: Subscription) -> None:
-        if subscription.id not in self._local():
+        client = self.broker.clients.get(subscription.client)
+        if client is None or subscription.id not in client.subscriptions:
             self._unuse(self.state.domains.pop(subscription.id, ()))
-
-    def _local(self) -> set[str]:
-        return {id_ for client in self.broker.clients.values() for id_ in client.subscriptions}
 
     def located(self, client: Client, place: m.ClientLocation) -> None:
         """Nobody else needs it."""
@@ -247,14 +245,14 @@ class Scoped(Strategy):
     def event(self, event: m.Event, sender: str) -> None:
         # what sought an area and is in it now is matched even if it was here before: the area may be new to this broker
         arrived = any(self.is_ready(region) for region in event.seek)
-        if arrived or event.notification.id not in self.state.seen:
+        if arrived or event.notification.key not in self.state.seen:
             self._route(event.notification, event.home, sender)
         if event.seek:
             self._seek(event, event.seek)
 
     def _route(self, notification: Notification, home: str, sender: str) -> None:
         broker = self.broker
-        remember(self.state.seen, notification.id, None, EVENTS_SEEN_KEPT)
+        remember(self.state.seen, notification.key, None, EVENTS_SEEN_KEPT)
         anywhere = notification
         if not isinstance(notification.geofence, World):
             anywhere = msgspec.structs.replace(notification, geofence=WORLD)
