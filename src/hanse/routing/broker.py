@@ -30,7 +30,7 @@ from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
-from hanse.routing.settings import DELIVERED_KEPT, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
+from hanse.routing.settings import DELIVERED_KEPT, FORWARDS_MAX, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
 from hanse.routing.state import BrokerState, Client, Held, given_id, own_id
 from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
@@ -240,21 +240,25 @@ class Broker:
         if self.state.arriving:
             self.handovers.remember(notification, home)
 
-    def forward_delivery(self, there: str, notification: Notification, ids: tuple[str, ...], home: str) -> None:
+    def forward_delivery(
+        self, there: str, notification: Notification, ids: tuple[str, ...], home: str, forwards: int = 0
+    ) -> None:
         """To where the subscribers have gone; if export rules forbid it from here, the publisher's broker does it."""
-        if not self.send_data(there, m.Delivery(notification, ids, home, forwarded=True), notification) and home != self.id:
+        if forwards >= FORWARDS_MAX:  # two former homes that each believe the other: what they look for has ended
+            return
+        if not self.send_data(there, m.Delivery(notification, ids, home, forwards + 1), notification) and home != self.id:
             self.send((home,), m.Redirect(notification.key, ids, there))
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
         notification = self.state.restricted.get(redirect.notification)
         if notification is not None:
-            delivery = m.Delivery(notification, redirect.subscriptions, self.id, forwarded=True)
+            delivery = m.Delivery(notification, redirect.subscriptions, self.id, 1)
             if redirect.to == self.id:
                 self._delivery(delivery, "")
             else:
                 self.send_data(redirect.to, delivery, notification)
 
-    def deliver(self, subscription: Subscription, notification: Notification, home: str) -> None:
+    def deliver(self, subscription: Subscription, notification: Notification, home: str, forwards: int = 0) -> None:
         """To a client that has (or had) its home here; once, whatever brought the notification here."""
         delivered = self.state.delivered
         key = notification.key
@@ -265,7 +269,7 @@ class Broker:
         if client is None or subscription.id not in client.subscriptions:
             moved = self.state.moved.get(subscription.client)
             if moved is not None:
-                self.forward_delivery(moved.to, notification, (subscription.id,), home)
+                self.forward_delivery(moved.to, notification, (subscription.id,), home, forwards)
             return
         if got is None:
             remember(delivered, key, {subscription.id}, DELIVERED_KEPT)
@@ -296,10 +300,10 @@ class Broker:
                     self.handovers.remember(notification, delivery.home)
             elif held.home != self.id:
                 elsewhere.setdefault(held.home, []).append(id_)
-            elif not delivery.forwarded or self.handovers.still_wants(held.subscription, notification, delivery.home):
-                self.deliver(held.subscription, notification, delivery.home)
+            elif not delivery.forwards or self.handovers.still_wants(held.subscription, notification, delivery.home):
+                self.deliver(held.subscription, notification, delivery.home, delivery.forwards)
         for there, ids in elsewhere.items():
-            self.forward_delivery(there, notification, tuple(ids), delivery.home)
+            self.forward_delivery(there, notification, tuple(ids), delivery.home, delivery.forwards)
 
     # --- requests of clients ----------------------------------------------------------------------------------------
 

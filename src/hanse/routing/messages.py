@@ -192,7 +192,7 @@ class Delivery(Struct, frozen=True, tag=True, gc=False):
     notification: Notification
     subscriptions: tuple[str, ...]
     home: str  # the publisher's broker
-    forwarded: bool = False  # by a former home, which may know less than the present one: look again
+    forwards: int = 0  # by how many former homes, which may know less than the present one: look again
 
 
 class PutAdvertisement(Struct, frozen=True, tag=True, gc=False):
