@@ -41,8 +41,8 @@ RANKS: dict[type, int] = {
     m.Publish: 8,
     m.Query: 8,
     m.Answer: 8,
-    m.Tick: 9,
 }
+LAST_RANK = 9  # the time, and what operators want
 CONTROL_RANK = 1  # subscriptions, advertisements, scope areas, hand-overs, repair
 
 
@@ -87,11 +87,11 @@ class Simulator:
     def request(self, at_ms: int, node: str, request: m.Request) -> None:
         """A client sends a request at this time; its broker has it one client hop later."""
         self.requests[type(request).__name__] += 1
-        self._push(at_ms + self.client_hop_ms, (RANKS[type(request)], self.brokers[node], request, "", at_ms))
+        self._push(at_ms + self.client_hop_ms, (RANKS.get(type(request), LAST_RANK), self.brokers[node], request, "", at_ms))
 
     def tick(self, at_ms: int, node: str) -> None:
         """Tell a broker the time."""
-        self._push(at_ms, (RANKS[m.Tick], self.brokers[node], m.Tick(), "", at_ms))
+        self._push(at_ms, (LAST_RANK, self.brokers[node], m.Tick(), "", at_ms))
 
     def _push(self, at_ms: int, item: tuple[int, Broker, Any, str, int]) -> None:
         due = self._due.get(at_ms)
