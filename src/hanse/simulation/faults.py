@@ -15,19 +15,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from hanse.matching.meaning import passes_q, selects
 from hanse.routing import Broker
 from hanse.routing import messages as m
+from hanse.routing.federation import export_types
 from hanse.routing.link import Frame, LinkState, ReliableLink
 from hanse.scopes import Scopes
-from hanse.simulation.checkers import Published, Trace
-from hanse.simulation.scenarios import PHASE_MS, Move, Scenario, Step, apply, client_of
+from hanse.simulation.checkers import Got, Trace
+from hanse.simulation.expectation import Expectation
+from hanse.simulation.steps import PHASE_MS, Move, Scenario, Step, client_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from hanse.model import Notification
 
 HOP_MS = 20
-STEPS_MAX = 2_000_000  # events of one run: a livelock is a failure too
+STEPS_MAX = 200_000  # events of one run: a livelock is a failure too
 START_TURN = 1 << 40  # above any clock
+AFTERWARDS_MS = 30_000  # how long nodes look at the time after the last step of a phase
 RESTART_RETRY_MS = 50  # how soon a client tries again to reach a node that is down
 
 
@@ -55,6 +61,7 @@ class Faults(Struct, frozen=True):
     delay_ms: int = 0
     cuts: tuple[Cut, ...] = ()
     crashes: tuple[Crash, ...] = ()
+    ticks_ms: int = 0  # how often each node that is up looks at the time; 0: between phases only
     outbox_max: int = 100_000
 
 
@@ -65,15 +72,20 @@ def random_faults(scenario: Scenario) -> Faults:
     dice = Random(f"faults/{scenario.seed}/{scenario.settings.strategy}")
     federation = scenario.settings.federation
     links = sorted({tuple(sorted((link.source, link.target))) for link in federation.links})
-    phases = range(len(scenario.phases))
+    longest = dice.choice((30_000, 30_000, 30_000, 150_000))  # longer than old homes go on forwarding
     cuts, crashes = [], []
-    for phase in phases:
+    for number, phase in enumerate(scenario.phases):
+        span = max([20_000, *(step.at_ms for step in phase.steps)])
         for _ in range(dice.choice((0, 0, 1, 2))):
-            start = dice.randrange(0, 20_000)
+            start = dice.randrange(0, span)
             a, b = dice.choice(links)
-            cuts.append(Cut(phase, start, start + dice.randrange(100, 30_000), a, b))
+            cuts.append(Cut(number, start, start + dice.randrange(100, longest), a, b))
         for _ in range(dice.choice((0, 0, 1, 1, 2))):
-            crashes.append(Crash(phase, dice.randrange(0, 20_000), dice.randrange(10, 10_000), dice.choice(federation.ids)))
+            crashes.append(Crash(number, dice.randrange(0, span), dice.randrange(10, 10_000), dice.choice(federation.ids)))
+        for step in phase.steps:
+            if isinstance(step.do, Move) and dice.random() < 0.15:  # in the middle of a hand-over
+                at, node = step.at_ms + dice.randrange(1, 100), dice.choice((step.node, step.do.to))
+                crashes.append(Crash(number, at, dice.randrange(10, 3_000), node))
     return Faults(
         seed=scenario.seed,
         loss=dice.choice((0.0, 0.05, 0.3)),
@@ -81,6 +93,7 @@ def random_faults(scenario: Scenario) -> Faults:
         delay_ms=dice.choice((0, 30, 2_000)),
         cuts=tuple(cuts),
         crashes=tuple(crashes),
+        ticks_ms=dice.choice((0, 5_000, 10_000, 20_000)),
     )
 
 
@@ -137,44 +150,39 @@ class FaultyFederation:
         self._turns: dict[str, int] = {}
         self._to_do: dict[str, deque[tuple[str, m.Request]]] = {}
         self._steps = 0
+        self._store: dict[str, list[Notification]] = {}
+        self._guarded = settings.federation.has_export_rules
+        self._rules = {(link.source, link.target): link.export for link in settings.federation.links}
 
     def run(self) -> Trace:
-        world = self.scenario.world()
+        expectation = Expectation(self.scenario)
         for number, phase in enumerate(self.scenario.phases):
-            start = max(self.now_ms + 1, number * PHASE_MS)
-            self.now_ms = start
+            self.now_ms = max(self.now_ms + 1, number * PHASE_MS)
             for node in self.hosts:
                 self._handle(node, m.Tick(), "")
-            self._settle()
+            self._run()
             start = self.now_ms = self.now_ms + 1
-            before = world
-            if phase.publishes:
-                before = world.copy()
             for step in phase.steps:
                 self._at(start + step.at_ms, self._request, step)
-                apply(world, step)
                 if isinstance(step.do, m.Subscribe):
-                    self.trace.subscribed.setdefault(step.do.subscription.id, []).append(step.do.subscription)
-            if phase.publishes:
-                self._expect(phase.steps, start, before, world)
+                    subscription = step.do.subscription
+                    self.trace.subscribed.setdefault((subscription.client, subscription.id), []).append(subscription)
+            self._expect_replies(phase.steps)
+            window = expectation.phase(phase.steps, start)
             self._break(number, start)
             self._run()
             self._heal()
-            self._settle()
+            self._run()
+            window.end_ms = self.now_ms
+        self.trace.published = expectation.published()
         return self.trace
 
-    def _expect(self, steps: tuple[Step, ...], start: int, before: Any, after: Any) -> None:
-        """While one client moves, a notification must reach whom it reaches both before and after, and may reach either."""
+    def _expect_replies(self, steps: tuple[Step, ...]) -> None:
+        """Whoever asks and stays where it is gets a reply."""
+        left = {step.do.client for step in steps if isinstance(step.do, m.Detach | Move)}
         for step in steps:
-            if isinstance(step.do, m.Publish):
-                before.now_ms = after.now_ms = start + step.at_ms
-                n = step.do.notification
-                first, second = before.receivers(n), after.receivers(n)
-                advertised = n.advertisement is None or any(
-                    (a := world.advertisements.get((n.publisher, n.advertisement))) is not None and world.allows(a, n)
-                    for world in (before, after)
-                )
-                self.trace.published[n.id] = Published(n, first & second, first | second, advertised)
+            if isinstance(step.do, m.Query):
+                self.trace.asked[step.do.client, step.do.id] = step.do.client not in left
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -191,8 +199,6 @@ class FaultyFederation:
             self.now_ms = max(self.now_ms, at_ms)
             do(*arguments)
 
-    _settle = _run
-
     def _break(self, phase: int, start: int) -> None:
         self.calm = False
         for cut in self.faults.cuts:
@@ -201,6 +207,17 @@ class FaultyFederation:
         for crash in self.faults.crashes:
             if crash.phase == phase:
                 self._at(start + crash.at_ms, self._crash, crash.node, crash.down_ms)
+        if self.faults.ticks_ms:
+            steps = self.scenario.phases[phase].steps
+            cuts = (cut.until_ms for cut in self.faults.cuts if cut.phase == phase)
+            end = max([0, *(step.at_ms for step in steps), *cuts]) + AFTERWARDS_MS
+            for i, node in enumerate(self.hosts):
+                for at in range(i * self.faults.ticks_ms // len(self.hosts) + 1, end, self.faults.ticks_ms):
+                    self._at(start + at, self._tick, node)
+
+    def _tick(self, node: str) -> None:
+        if self.hosts[node].up:
+            self._handle(node, m.Tick(), "")
 
     def _heal(self) -> None:
         self.calm = True
@@ -266,35 +283,87 @@ class FaultyFederation:
         do = step.do
         waiting = self._to_do.setdefault(client_of(do), deque())
         idle = not waiting
-        if isinstance(do, Move):
-            waiting.append((step.node, m.Disconnect(do.client)))
-            turn = self._turns[do.client] = self._turns.get(do.client, START_TURN) + 1
-            waiting.append((do.to, m.Attach(do.client, do.location, step.node, turn)))
-        else:
-            waiting.append((step.node, do))
+        match do:
+            case Move():
+                waiting.append((step.node, m.Disconnect(do.client)))
+                waiting.append((do.to, m.Attach(do.client, do.location, step.node, self._turn(do.client))))
+            case m.Attach():
+                waiting.append((step.node, msgspec.structs.replace(do, turn=self._turn(do.client))))
+            case _:
+                waiting.append((step.node, do))
         if idle:
             self._next(waiting)
+
+    def _turn(self, client: str) -> int:
+        if not self.scenario.counts_turns:
+            return 0
+        turn = self._turns[client] = self._turns.get(client, START_TURN) + 1
+        return turn
 
     def _next(self, waiting: deque[tuple[str, m.Request]]) -> None:
         node, request = waiting[0]
         if self.hosts[node].up:
             waiting.popleft()
             self._handle(node, request, "")
+            if isinstance(request, m.Publish):
+                self._store.setdefault(node, []).append(request.notification)
         if waiting:
             self._at(self.now_ms + (1 if self.hosts[node].up else RESTART_RETRY_MS), self._next, waiting)
 
     def _handle(self, node: str, message: Any, sender: str) -> None:
         host = self.hosts[node]
+        trace = self.trace
         for effect in host.broker.handle(message, sender, self.now_ms):
-            if isinstance(effect, m.Send):
-                for target in effect.to:
-                    self.sent.append(Sent(self.now_ms, node, target, effect.message))
-                    output = host.links[target].send(effect.message, self.now_ms)
-                    self._emit(node, target, output.frames)
-                    self.trace.lost.extend(output.lost)
-            elif isinstance(effect, m.Deliver):
-                self.trace.delivered.append((effect.client, effect.subscription, effect.notification.id))
-            elif isinstance(effect, m.Reject):
-                self.trace.rejected.append(effect)
-            elif isinstance(effect, m.Dropped):
-                self.trace.dropped.append(effect)
+            match effect:
+                case m.Send():
+                    for target in effect.to:
+                        self._send(node, target, effect.message)
+                case m.Deliver():
+                    trace.delivered.append(_got(effect))
+                case m.Reject():
+                    trace.rejected.append((effect.client, effect.request, effect.reason))
+                case m.Dropped():
+                    trace.dropped.append((_got(effect), effect.reason))
+                case m.Lookup():
+                    self._at(self.now_ms + 1, self._answer, node, effect)
+                case m.Reply():
+                    trace.replied.append((effect.client, effect.query, node, effect.entities))
+
+    def _send(self, node: str, target: str, message: m.BrokerMessage) -> None:
+        self.sent.append(Sent(self.now_ms, node, target, message))
+        if self._guarded:
+            rule = self._rules[node, target]
+            for n in _carried(m.innermost(message)):
+                if not rule.allows(export_types(n), n.entity):
+                    self.trace.leaked.append((node, target, (n.publisher, n.id)))
+        output = self.hosts[node].links[target].send(message, self.now_ms)
+        self._emit(node, target, output.frames)
+        self.trace.lost.extend(output.lost)
+
+    def _answer(self, node: str, lookup: m.Lookup) -> None:
+        """A node has the entities that were published there."""
+        if not self.hosts[node].up:
+            self._at(self.now_ms + RESTART_RETRY_MS, self._answer, node, lookup)
+            return
+        query, asker = lookup.query, lookup.asker
+        has = self._store.get(node, ())
+        found = tuple(n for n in has if n.entity is not None and selects(query.selectors, n) and passes_q(query.q, n))
+        may_hear = self.scenario.settings.federation.may_hear
+        allowed = self.trace.answered.setdefault((query.client, query.id, asker), set())
+        allowed.update((n.publisher, n.id) for n in found if may_hear(node, asker, n))
+        self._handle(node, m.Answer(query.id, asker, found), "")
+
+
+def _got(effect: m.Deliver | m.Dropped) -> Got:
+    return Got(effect.client, effect.subscription, effect.notification.publisher, effect.notification.id)
+
+
+def _carried(message: Any) -> Iterator[Notification]:
+    """The notifications in a message. (What a client has asked to publish and no broker has yet is none.)"""
+    match message:
+        case m.Event() | m.RestrictedEvent() | m.Delivery():
+            yield message.notification
+        case m.Found():
+            yield from message.entities
+        case m.Handover():
+            yield from (item[1] for item in message.waiting)

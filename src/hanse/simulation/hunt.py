@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -10,7 +12,8 @@ from msgspec import Struct
 from hanse.routing import messages as m
 from hanse.simulation.checkers import Violation, check
 from hanse.simulation.faults import NO_FAULTS, Faults, FaultyFederation, Sent, random_faults
-from hanse.simulation.scenarios import Scenario, scenario, with_steps
+from hanse.simulation.scenarios import scenario
+from hanse.simulation.steps import Scenario, with_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,15 +33,36 @@ class Outcome(Struct):
     messages: int
     crashes: int
     violations: list[Violation]
+    dropped: int = 0  # notifications that brokers gave up, for whatever reason
+    lost: int = 0  # messages that links gave up
+
+
+def checked(federation: FaultyFederation) -> list[Violation]:
+    """Run it, and check it. A broker that fails on what it is told, or never comes to rest, is a violation too."""
+    try:
+        return check(federation.run())
+    except Exception as error:  # noqa: BLE001
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return [Violation("brokers go on", f"{type(error).__name__}: {error} ({Path(where.filename).name}, {where.name})")]
 
 
 def attempt(seed: int, strategy: str, *, faulty: bool = True, ablations: tuple[str, ...] = ()) -> Outcome:
     given = scenario(seed, strategy, ablations=ablations)
     faults = random_faults(given) if faulty else NO_FAULTS
     federation = FaultyFederation(given, faults)
-    trace = federation.run()
-    promised = sum(len(published.must) for published in trace.published.values())
-    return Outcome(seed, strategy, promised, len(trace.delivered), len(federation.sent), len(faults.crashes), check(trace))
+    violations = checked(federation)
+    trace = federation.trace
+    return Outcome(
+        seed=seed,
+        strategy=strategy,
+        promised=sum(len(published.must) for published in trace.published.values()),
+        delivered=len(trace.delivered),
+        messages=len(federation.sent),
+        crashes=len(faults.crashes),
+        violations=violations,
+        dropped=len(trace.dropped),
+        lost=len(trace.lost),
+    )
 
 
 class Found(Struct):
@@ -64,6 +88,8 @@ class Found(Struct):
         for crash in faults.crashes:
             said.append(f"  phase {crash.phase} +{crash.at_ms} ms: {crash.node} crashes, back after {crash.down_ms} ms")
         said.append(f"  network: loss {faults.loss:.0%}, doubled {faults.doubled:.0%}, delay up to {faults.delay_ms} ms")
+        if faults.ticks_ms:
+            said.append(f"  every node looks at the time every {faults.ticks_ms} ms")
         for sent in self.sent[-40:]:
             said.append(f"    {sent.at_ms:>9} ms {sent.source} → {sent.target}: {_words(m.innermost(sent.message))[:160]}")
         said.append(f"  violates '{self.violation.property}': {self.violation.what}")
@@ -93,8 +119,7 @@ def shrink(seed: int, strategy: str, *, faulty: bool = True, ablations: tuple[st
         nonlocal runs
         runs += 1
         federation = FaultyFederation(candidate, trouble)
-        found = check(federation.run())
-        for violation in found:
+        for violation in checked(federation):
             if wanted is None or violation.property == wanted:
                 return violation, federation.sent
         return None
@@ -105,7 +130,7 @@ def shrink(seed: int, strategy: str, *, faulty: bool = True, ablations: tuple[st
         return None
     wanted = first[0].property
     best = Found(given, faults, *first)
-    for name, calm in (("loss", 0.0), ("doubled", 0.0), ("delay_ms", 0)):
+    for name, calm in (("loss", 0.0), ("doubled", 0.0), ("delay_ms", 0), ("ticks_ms", 0)):
         milder = msgspec.structs.replace(best.faults, **{name: calm})
         if (result := fails(best.scenario, milder)) is not None:
             best = Found(best.scenario, milder, *result)

@@ -1,17 +1,9 @@
-"""Random federations with random clients, for property tests and for faults: everything that the meaning speaks of, mixed.
-
-A scenario is explicit (steps, not dice), so that it can be cut down to the steps that matter. It alternates two kinds of phases:
-in one the clients change what they want, where they are and to whom they are attached; in the other they publish, while perhaps
-one of them moves. Each phase starts when the one before has come to rest, so that the oracle can say what must arrive.
-"""
+"""Random federations with random clients, for property tests and for faults: everything that the meaning speaks of, mixed."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import TYPE_CHECKING
-
-import msgspec
-from msgspec import Struct
 
 from hanse.model import (
     WORLD,
@@ -26,16 +18,18 @@ from hanse.model import (
 )
 from hanse.routing import ExportRule, Federation, Group, Link, Node, Settings
 from hanse.routing import messages as m
-from hanse.routing.oracle import World
 from hanse.scopes import NEVER, Scopes
+from hanse.simulation.steps import PHASE_MS, Move, Phase, Scenario, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-PHASE_MS = 600_000  # longer than any phase takes, and than a hand-over's grace
+GRACE_MS = 60_000
 TYPES = ("Bus", "Ship", "Room")
 TOPICS = ("t/1", "t/2")
 QS = (
+    "",
+    "",
     "",
     "",
     "",
@@ -50,139 +44,107 @@ QS = (
     "temp!=4;name",
     'name!="a"',
 )
-QUALITIES = ("", "", "", "", "", "precision>=4", "precision<8;freshness<=60")
-
-
-class Move(Struct, frozen=True, tag=True):
-    """A client leaves its node and turns up at another, and at another place."""
-
-    client: str
-    to: str
-    location: Location | None = None
-
-
-class Step(Struct, frozen=True):
-    at_ms: int  # after the start of its phase
-    node: str  # where the client is when it does this; for a move, where it comes from
-    do: m.Request | Move
-
-
-class Phase(Struct, frozen=True):
-    steps: tuple[Step, ...]
-    publishes: bool
-
-
-class Scenario(Struct, frozen=True):
-    seed: int
-    settings: Settings
-    scopes: Scopes
-    phases: tuple[Phase, ...]
-
-    def world(self) -> World:
-        return World(self.settings.federation, Scopes.from_struct(self.scopes.to_struct()))
-
-
-def apply(world: World, step: Step) -> None:
-    """What a step changes in the world as the oracle sees it."""
-    do = step.do
-    match do:
-        case m.Attach():
-            world.homes[do.client] = step.node
-            if do.location is not None:
-                world.locations[do.client] = do.location
-        case Move():
-            world.homes[do.client] = do.to
-            if do.location is not None:
-                world.locations[do.client] = do.location
-        case m.Locate():
-            world.locations[do.client] = do.location
-        case m.Subscribe():
-            world.subscriptions[do.subscription.id] = do.subscription
-        case m.Unsubscribe():
-            world.subscriptions.pop(do.id, None)
-        case m.Advertise():
-            world.advertisements[do.advertisement.client, do.advertisement.id] = do.advertisement
-        case m.Unadvertise():
-            world.advertisements.pop((do.client, do.id), None)
-        case m.Detach():
-            world.subscriptions = {k: s for k, s in world.subscriptions.items() if s.client != do.client}
-            world.advertisements = {k: a for k, a in world.advertisements.items() if a.client != do.client}
-            world.locations.pop(do.client, None)
-        case m.SetVisibility():
-            world.scopes.graphs[do.dimension].set_filter(do.scope, do.superscope, out=do.out, into=do.into)
-        case _:
-            pass
+QUALITIES = ("", "", "", "", "", "", "", "precision>=4", "precision<8;freshness<=60")
 
 
 def scenario(seed: int, strategy: str, *, nodes: int | None = None, rounds: int = 3, ablations: tuple[str, ...] = ()) -> Scenario:
     """A random scenario; the same one for the same seed and strategy."""
-    return _Maker(Random(f"{seed}/{strategy}"), seed, strategy, nodes, rounds, ablations).make()
+    dice = Random(f"{seed}/{strategy}")
+    return _Maker(dice, seed, _settings(dice, strategy, nodes or dice.randint(2, 7), ablations), rounds).make()
+
+
+# --- the federation ---------------------------------------------------------------------------------------------------
+
+
+def _settings(dice: Random, strategy: str, count: int, ablations: tuple[str, ...]) -> Settings:
+    federation, groups = _federation(dice, strategy, count)
+    return Settings(
+        strategy,
+        federation,
+        groups=groups,
+        flood_locations=dice.random() < 0.15,
+        handover_grace_ms=GRACE_MS,
+        require_advertisements=dice.random() < 0.15,
+        advertise_ids=dice.random() < 0.3,
+        field_size_deg=dice.choice((6.0, 30.0)),
+        ablations=ablations,
+    )
+
+
+def _federation(dice: Random, strategy: str, count: int) -> tuple[Federation, tuple[Group, ...]]:
+    nodes = [Node(f"n{i}", _anywhere(dice)) for i in range(count)]
+    ids = [node.id for node in nodes]
+    pairs: set[tuple[str, str]] = set()
+    for i in range(1, count):  # a random tree keeps it connected
+        pairs.add((ids[dice.randrange(i)], ids[i]))
+    shape = dice.choice(("tree", "more", "mesh"))
+    for i in range(count):
+        for j in range(i + 1, count):
+            if shape == "mesh" or (shape == "more" and dice.random() < 0.3):
+                pairs.add((ids[i], ids[j]))
+    groups: list[Group] = []
+    if strategy == "broadcast-groups":
+        rest = ids[:]
+        dice.shuffle(rest)
+        while rest:
+            size = dice.randint(1, 3)
+            group, rest = rest[:size], rest[size:]
+            groups.append(Group(group[0], tuple(group[1:])))
+        nodes.append(Node("cloud", _anywhere(dice)))
+        for other in ids if shape == "mesh" else [dice.choice(ids)]:
+            pairs.add((other, "cloud"))
+    ruled = dice.random() < 0.3
+    links = tuple(Link(a, b, _rule(dice) if ruled else ExportRule()) for x, y in sorted(pairs) for a, b in ((x, y), (y, x)))
+    return Federation(tuple(nodes), links), tuple(groups)
+
+
+def _anywhere(dice: Random) -> Location:
+    return Location(dice.choice((-60.0, 0.0, 30.0, 48.85)) + dice.uniform(-8, 8), dice.uniform(-180, 180))
+
+
+def _rule(dice: Random) -> ExportRule:
+    if dice.random() < 0.5:
+        return ExportRule()
+    return dice.choice(
+        (
+            ExportRule(types=tuple(dice.sample((*TYPES, "t/*"), 3))),
+            ExportRule(deny_types=(dice.choice(TYPES),)),
+            ExportRule(deny_ids=("urn:1",)),
+            ExportRule(ids=("urn:[0-3]",)),
+        )
+    )
 
 
 class _Maker:
-    def __init__(
-        self, dice: Random, seed: int, strategy: str, nodes: int | None, rounds: int, ablations: tuple[str, ...]
-    ) -> None:
+    """The dice, and what the clients have said so far. Steps of one client keep their order; different clients overlap."""
+
+    def __init__(self, dice: Random, seed: int, settings: Settings, rounds: int) -> None:
         self.dice = dice
         self.seed = seed
+        self.settings = settings
         self.rounds = rounds
-        self.federation, groups = self._federation(strategy, nodes or dice.randint(2, 7))
-        self.settings = Settings(
-            strategy,
-            self.federation,
-            groups=groups,
-            flood_locations=dice.random() < 0.15,
-            advertise_ids=dice.random() < 0.3,
-            field_size_deg=dice.choice((6.0, 30.0)),
-            ablations=ablations,
-        )
+        self.collides = dice.random() < 0.4  # clients take each other's ids for what is theirs
+        self.pace_ms = dice.choice((3_000, 3_000, 3_000, 15_000))
         self.scopes = self._scopes()
-        self.homes: dict[str, str] = {}
-        self.subscriptions: dict[str, Subscription] = {}
-        self.advertisements: dict[str, Advertisement] = {}
-        self.count = 0
+        self.homes: dict[str, str] = {}  # of those who are here
+        self.away: set[str] = set()  # of these, who is out of reach
+        self.gone: dict[str, str] = {}  # detached, from where
+        self.moved: set[str] = set()  # in this phase
+        self.subscriptions: dict[tuple[str, str], Subscription] = {}
+        self.advertisements: dict[tuple[str, str], Advertisement] = {}
+        self.counts: dict[str, int] = {}
 
-    # --- the federation ---------------------------------------------------------------------------------------------
+    def make(self) -> Scenario:
+        phases = [Phase(tuple(self._arrivals()), "change")]
+        for _ in range(self.rounds):
+            kinds = self.dice.choice((("change", "publish"), ("change", "publish"), ("change", "mixed"), ("mixed",)))
+            for kind in kinds:
+                phases.append(Phase(tuple(self._phase(len(phases), kind)), kind))
+        if self.away:
+            phases.append(Phase(tuple(self._returns()), "change"))
+        return Scenario(self.seed, self.settings, self.scopes, tuple(phases), counts_turns=self.dice.random() < 0.8)
 
-    def _federation(self, strategy: str, count: int) -> tuple[Federation, tuple[Group, ...]]:
-        dice = self.dice
-        nodes = [Node(f"n{i}", self._anywhere()) for i in range(count)]
-        ids = [node.id for node in nodes]
-        pairs: set[tuple[str, str]] = set()
-        for i in range(1, count):  # a random tree keeps it connected
-            pairs.add((ids[dice.randrange(i)], ids[i]))
-        shape = dice.choice(("tree", "more", "mesh"))
-        for i in range(count):
-            for j in range(i + 1, count):
-                if shape == "mesh" or (shape == "more" and dice.random() < 0.3):
-                    pairs.add((ids[i], ids[j]))
-        groups: list[Group] = []
-        if strategy == "broadcast-groups":
-            rest = ids[:]
-            dice.shuffle(rest)
-            while rest:
-                size = dice.randint(1, 3)
-                group, rest = rest[:size], rest[size:]
-                groups.append(Group(group[0], tuple(group[1:])))
-            nodes.append(Node("cloud", self._anywhere()))
-            for other in ids if shape == "mesh" else [dice.choice(ids)]:
-                pairs.add((other, "cloud"))
-        ruled = dice.random() < 0.3
-        links = tuple(Link(a, b, self._rule() if ruled else ExportRule()) for x, y in sorted(pairs) for a, b in ((x, y), (y, x)))
-        return Federation(tuple(nodes), links), tuple(groups)
-
-    def _rule(self) -> ExportRule:
-        dice = self.dice
-        if dice.random() < 0.5:
-            return ExportRule()
-        return dice.choice(
-            (
-                ExportRule(types=tuple(dice.sample((*TYPES, "t/*"), 3))),
-                ExportRule(deny_types=(dice.choice(TYPES),)),
-                ExportRule(deny_ids=("urn:1",)),
-                ExportRule(ids=("urn:[0-3]",)),
-            )
-        )
+    # --- pieces -----------------------------------------------------------------------------------------------------
 
     def _scopes(self) -> Scopes:
         dice = self.dice
@@ -203,13 +165,8 @@ class _Maker:
     def _border(self) -> str:
         return self.dice.choice(("", "", "", "", NEVER, "temp>4", 'name=="a"'))
 
-    # --- pieces -----------------------------------------------------------------------------------------------------
-
-    def _anywhere(self) -> Location:
-        return Location(self.dice.choice((-60.0, 0.0, 30.0, 48.85)) + self.dice.uniform(-8, 8), self.dice.uniform(-180, 180))
-
     def _near(self) -> Location:
-        node = self.dice.choice(self.federation.nodes).location
+        node = self.dice.choice(self.settings.federation.nodes).location
         return Location(
             max(-90.0, min(90.0, node.lat + self.dice.uniform(-4, 4))),
             max(-180.0, min(180.0, node.lon + self.dice.uniform(-4, 4))),
@@ -217,7 +174,7 @@ class _Maker:
 
     def _geofence(self) -> Geofence:
         dice = self.dice
-        if dice.random() < 0.55:
+        if dice.random() < 0.65:
             return WORLD
         place = self._near()
         if dice.random() < 0.75:
@@ -234,6 +191,9 @@ class _Maker:
         dice = self.dice
         kinds = (
             lambda: (),
+            lambda: (),
+            lambda: (),
+            lambda: (),
             lambda: (Selector(type=dice.choice(TYPES)),),
             lambda: (Selector(type=dice.choice(TYPES)),),
             lambda: (Selector(topic=dice.choice(TOPICS)),),
@@ -243,165 +203,210 @@ class _Maker:
         )
         return dice.choice(kinds)()
 
-    def _subscription(self, id_: str, client: str, phase: int) -> Subscription:
+    def _id(self, client: str, kind: str, taken: Iterable[str]) -> str:
+        """A new id, perhaps one that another client has too; or an old one, whose place it takes."""
+        old = sorted(taken)
+        if old and self.dice.random() < 0.4:
+            return self.dice.choice(old)
+        self.counts[kind + client] = number = self.counts.get(kind + client, 0) + 1
+        return f"{kind}{number}" if self.collides else f"{kind}{client[1:]}.{number}"
+
+    def _expiry(self, phase: int, chance: float) -> int | None:
+        """Between phases, or in the middle of this one."""
+        dice = self.dice
+        if dice.random() >= chance:
+            return None
+        if dice.random() < 0.6:
+            return PHASE_MS * dice.randint(phase + 1, phase + 4) - 1
+        return PHASE_MS * phase + dice.randrange(1, 40_000)
+
+    def _subscription(self, client: str, phase: int) -> Subscription:
         dice = self.dice
         return Subscription(
-            id=id_,
+            id=self._id(client, "s", (id_ for owner, id_ in self.subscriptions if owner == client)),
             client=client,
             selectors=self._selectors(),
-            attributes=dice.choice(((), (), ("temp",), ("name", "flag"))),
+            attributes=dice.choice(((), (), (), ("temp",), ("name", "flag"))),
             q=dice.choice(QS),
             quality=dice.choice(QUALITIES),
             geofence=self._geofence(),
             scopes=self._chosen_scopes(),
-            expires_at_ms=PHASE_MS * dice.randint(phase + 1, phase + 4) - 1 if dice.random() < 0.15 else None,
+            expires_at_ms=self._expiry(phase, 0.15),
+        )
+
+    def _advertisement(self, client: str, phase: int) -> Advertisement:
+        dice = self.dice
+        return Advertisement(
+            id=self._id(client, "a", (id_ for owner, id_ in self.advertisements if owner == client)),
+            client=client,
+            selectors=self._selectors(),
+            q=dice.choice(("", "", "temp>1")),
+            quality=dice.choice(("", "", "precision>=1")),
+            scopes=self._chosen_scopes(),
+            expires_at_ms=self._expiry(phase, 0.15),
         )
 
     def _notification(self, client: str) -> Notification:
         dice = self.dice
-        self.count += 1
+        self.counts["e" + client] = number = self.counts.get("e" + client, 0) + 1
         mine = [a for a in self.advertisements.values() if a.client == client]
-        advertisement = dice.choice(mine) if mine and dice.random() < 0.6 else None
+        named = dice.choice(mine) if mine and dice.random() < (0.9 if self.settings.require_advertisements else 0.5) else None
         attributes = {"temp": dice.randrange(10), "name": dice.choice("abc"), "flag": True}
         kept = dice.sample(sorted(attributes), dice.randint(1, 3))
-        scopes = self._chosen_scopes() if advertisement is None and dice.random() < 0.7 else {}
         return Notification(
-            id=f"e{self.count}",
+            id=f"e{number}" if self.collides else f"e{client[1:]}.{number}",
             publisher=client,
             topic=dice.choice((*TOPICS, None)),
             types=tuple(dice.sample(TYPES, dice.choice((0, 1, 1, 1, 2)))),
             entity=dice.choice((f"urn:{dice.randrange(6)}", None)),
             attributes={name: attributes[name] for name in kept},
             quality=dice.choice(({}, {"precision": float(dice.randrange(10)), "freshness": float(dice.randrange(120))})),
+            location=self._near() if dice.random() < 0.15 else None,
             geofence=self._geofence(),
-            scopes=scopes,
-            advertisement=advertisement.id if advertisement else (None if dice.random() < 0.97 else "none such"),
+            scopes=self._chosen_scopes() if named is None and dice.random() < 0.7 else {},
+            advertisement=named.id if named else (None if dice.random() < 0.97 else "none such"),
         )
 
     # --- phases -----------------------------------------------------------------------------------------------------
 
-    def make(self) -> Scenario:
-        phases = [Phase(tuple(self._arrivals()), publishes=False)]
-        for i in range(self.rounds):
-            phases.append(Phase(tuple(self._changes(2 * i + 1)), publishes=False))
-            phases.append(Phase(tuple(self._publications()), publishes=True))
-        return Scenario(self.seed, self.settings, self.scopes, tuple(phases))
-
-    def _at(self) -> int:
-        return self.dice.randrange(0, 20_000)
-
-    def _arrivals(self) -> Iterable[Step]:
+    def _arrivals(self) -> Iterator[Step]:
         for i in range(self.dice.randint(2, 7)):
-            node = self.dice.choice(self.settings.served)
-            self.homes[f"c{i}"] = node
-            location = self._near() if self.dice.random() < 0.85 else None
-            yield Step(self._at(), node, m.Attach(f"c{i}", location))
+            at = self.dice.randrange(0, 20_000)
+            yield Step(at, *self._arrive(f"c{i}"))
+            if self.settings.require_advertisements:
+                yield Step(at + 1, self.homes[f"c{i}"], self._advertise(f"c{i}", 0))
 
-    def _changes(self, phase: int) -> list[Step]:
-        """Steps of one client keep their order; different clients overlap."""
+    def _returns(self) -> Iterator[Step]:
+        for client in sorted(self.away):
+            yield Step(self.dice.randrange(0, 5_000), self.homes[client], m.Attach(client))
+
+    def _phase(self, number: int, kind: str) -> list[Step]:
         dice = self.dice
         steps: list[Step] = []
-        clocks = dict.fromkeys(self.homes, 0)
-        for _ in range(dice.randint(6, 20)):
-            client = dice.choice(sorted(self.homes))
-            clocks[client] += dice.randrange(1, 3_000)
-            for do in self._change(client, phase):
-                steps.append(Step(clocks[client], self.homes[client], do))
-                if isinstance(do, Move):
-                    self.homes[client] = do.to
+        clocks: dict[str, int] = {}
+        self.moved = set()
+        count = {"change": (6, 20), "publish": (6, 16), "mixed": (10, 28)}[kind]
+        mover = dice.choice(sorted(self.homes)) if kind == "publish" and dice.random() < 0.4 else None
+        for _ in range(dice.randint(*count)):
+            # whoever detached while its hand-over was perhaps under way comes anew only when all is at rest
+            gone = [client for client in self.gone if client not in self.moved] if kind != "publish" else []
+            client = dice.choice(sorted(self.homes) + gone)
+            clocks[client] = clocks.get(client, 0) + dice.randrange(1, self.pace_ms)
+            steps.extend(Step(clocks[client], node, do) for node, do in self._does(client, number, kind))
+            if mover is not None and client == mover and self._may_move and dice.random() < 0.5:
+                steps.append(Step(clocks[client] + 1, self.homes[mover], self._move(mover)))
+                mover = None
         return sorted(steps, key=lambda step: step.at_ms)
 
-    def _change(self, client: str, phase: int) -> Iterable[m.Request | Move]:
+    def _does(self, client: str, phase: int, kind: str) -> list[tuple[str, m.Request | Move]]:
+        """One thing that a client does, and where."""
         dice = self.dice
-        mine = sorted(s.id for s in self.subscriptions.values() if s.client == client)
-        advertised = sorted(a.id for a in self.advertisements.values() if a.client == client)
-        roll = dice.random()
-        if roll < 0.44 or (roll < 0.52 and not mine):
-            id_ = f"{client}/{len(self.subscriptions)}" if not mine or dice.random() < 0.6 else dice.choice(mine)
-            self.subscriptions[id_] = self._subscription(id_, client, phase)
-            return [m.Subscribe(self.subscriptions[id_])]
-        if roll < 0.52:
-            id_ = dice.choice(mine)
-            del self.subscriptions[id_]
-            return [m.Unsubscribe(client, id_)]
-        if roll < 0.65:
-            return [m.Locate(client, self._near())]
-        if roll < 0.78 or (roll < 0.84 and not advertised):
-            id_ = f"a{client}/{len(self.advertisements)}" if not advertised or dice.random() < 0.6 else dice.choice(advertised)
-            self.advertisements[id_] = Advertisement(
-                id=id_,
-                client=client,
-                selectors=self._selectors(),
-                q=dice.choice(("", "", "temp>1")),
-                quality=dice.choice(("", "", "precision>=1")),
-                scopes=self._chosen_scopes(),
-            )
-            return [m.Advertise(self.advertisements[id_])]
-        if roll < 0.84:
-            id_ = dice.choice(advertised)
-            del self.advertisements[id_]
-            return [m.Unadvertise(client, id_)]
-        if roll < 0.95 and len(self.settings.served) > 1:
-            return [self._move(client)]
-        edges = [(d, edge) for d, graph in self.scopes.graphs.items() for edge in graph.edges() if edge.super_ in graph]
-        if edges:
-            dimension, edge = dice.choice(edges)
-            return [m.SetVisibility(dimension, edge.sub, edge.super_, self._border(), self._border())]
-        return []
+        if client not in self.homes:
+            return [self._arrive(client)] if dice.random() < 0.7 else []
+        here = self.homes[client]
+        if client in self.away:
+            return [] if kind == "publish" else [(here, do) for do in self._while_away(client)]
+        if kind == "publish" or (kind == "mixed" and dice.random() < 0.45):
+            return [(here, m.Publish(self._notification(client)))]
+        if dice.random() < 0.12:
+            return self._operators(here)
+        return [(here, self._change(client, phase))]
+
+    def _arrive(self, client: str) -> tuple[str, m.Request]:
+        """For the first time, or anew; it may still name the node where it was before, which has nothing of it any more."""
+        dice = self.dice
+        place = self._near() if dice.random() < 0.75 else None
+        before = self.gone.pop(client, None)
+        node = before if before is not None and dice.random() < 0.4 else dice.choice(self.settings.served)
+        self.homes[client] = node
+        return node, m.Attach(client, place, before if dice.random() < 0.2 else None)
+
+    @property
+    def _may_move(self) -> bool:
+        return len(self.settings.served) > 1
 
     def _move(self, client: str) -> Move:
         others = [node for node in self.settings.served if node != self.homes[client]]
-        return Move(client, self.dice.choice(others), self._near() if self.dice.random() < 0.7 else None)
+        move = Move(client, self.dice.choice(others), self._near() if self.dice.random() < 0.7 else None)
+        self.homes[client] = move.to
+        self.away.discard(client)
+        self.moved.add(client)
+        return move
 
-    def _publications(self) -> list[Step]:
+    def _attach_again(self, client: str) -> m.Attach:
+        self.away.discard(client)
+        place = self._near() if self.dice.random() < 0.3 else None
+        return m.Attach(client, place, self.dice.choice((None, self.homes[client])))
+
+    def _while_away(self, client: str) -> list[m.Request | Move]:
         dice = self.dice
-        mover = dice.choice(sorted(self.homes)) if len(self.settings.served) > 1 and dice.random() < 0.4 else None
-        steps = []
-        for _ in range(dice.randint(6, 16)):
-            client = dice.choice(sorted(c for c in self.homes if c != mover) or sorted(self.homes))
-            steps.append(Step(self._at(), self.homes[client], m.Publish(self._notification(client))))
-        if mover is not None:
-            move = self._move(mover)
-            steps = [step for step in steps if step.do.notification.publisher != mover]  # type: ignore[union-attr]
-            steps.append(Step(self._at(), self.homes[mover], move))
-            self.homes[mover] = move.to
-        return sorted(steps, key=lambda step: step.at_ms)
+        roll = dice.random()
+        if roll < 0.2 and (mine := self._mine(self.subscriptions, client)):
+            return [self._unsubscribe(client, dice.choice(mine))]
+        if roll < 0.3:
+            return []
+        if roll < 0.5 and self._may_move:
+            return [self._move(client)]
+        if roll < 0.55 and len(self.homes) > 2:
+            return [self._detach(client)]
+        return [self._attach_again(client)]
 
+    def _change(self, client: str, phase: int) -> m.Request | Move:
+        dice = self.dice
+        roll = dice.random()
+        if roll < 0.1 and (mine := self._mine(self.subscriptions, client)):
+            return self._unsubscribe(client, dice.choice(mine))
+        if roll < 0.22:
+            return m.Locate(client, self._near())
+        if roll < 0.34:
+            return self._advertise(client, phase)
+        if roll < 0.4 and (mine := self._mine(self.advertisements, client)):
+            id_ = dice.choice(mine)
+            del self.advertisements[client, id_]
+            return m.Unadvertise(client, id_)
+        if roll < 0.52 and self._may_move:
+            return self._move(client)
+        if roll < 0.58:
+            self.away.add(client)
+            return m.Disconnect(client)
+        if roll < 0.61 and len(self.homes) > 2:
+            return self._detach(client)
+        if roll < 0.66:
+            self.counts["q" + client] = number = self.counts.get("q" + client, 0) + 1
+            return m.Query(f"q{client[1:]}.{number}", client, self._selectors(), dice.choice(QS))
+        subscription = self._subscription(client, phase)
+        self.subscriptions[client, subscription.id] = subscription
+        return m.Subscribe(subscription)
 
-def with_steps(given: Scenario, keep: set[tuple[int, int]]) -> Scenario:
-    """The scenario with only some of its steps, named by phase and place in it, and the arrivals of those who take them.
+    def _mine(self, things: dict[tuple[str, str], Subscription] | dict[tuple[str, str], Advertisement], client: str) -> list[str]:
+        return sorted(id_ for owner, id_ in things if owner == client)
 
-    A client whose move is left out does what follows from where it then is.
-    """
-    busy = {client_of(given.phases[i].steps[j].do) for i, j in keep if i}
-    homes: dict[str, str] = {}
-    phases = []
-    for i, phase in enumerate(given.phases):
-        steps = []
-        for j, step in enumerate(phase.steps):
-            client = client_of(step.do)
-            here = homes.get(client, step.node)
-            if i == 0:
-                if client not in busy:
-                    continue
-                homes[client] = step.node
-            elif (i, j) not in keep or (isinstance(step.do, Move) and step.do.to == here):
-                continue
-            elif isinstance(step.do, Move):
-                homes[client] = step.do.to
-            steps.append(msgspec.structs.replace(step, node=here))
-        phases.append(Phase(tuple(steps), phase.publishes))
-    return msgspec.structs.replace(given, phases=tuple(phases))
+    def _unsubscribe(self, client: str, id_: str) -> m.Unsubscribe:
+        del self.subscriptions[client, id_]
+        return m.Unsubscribe(client, id_)
 
+    def _advertise(self, client: str, phase: int) -> m.Advertise:
+        advertisement = self._advertisement(client, phase)
+        self.advertisements[client, advertisement.id] = advertisement
+        return m.Advertise(advertisement)
 
-def client_of(do: m.Request | Move) -> str:
-    """Who does it; operators are nobody."""
-    match do:
-        case m.Subscribe():
-            return do.subscription.client
-        case m.Advertise():
-            return do.advertisement.client
-        case m.Publish():
-            return do.notification.publisher
-        case _:
-            return getattr(do, "client", "")
+    def _detach(self, client: str) -> m.Detach:
+        self.subscriptions = {key: s for key, s in self.subscriptions.items() if key[0] != client}
+        self.advertisements = {key: a for key, a in self.advertisements.items() if key[0] != client}
+        self.gone[client] = self.homes.pop(client)
+        self.away.discard(client)
+        return m.Detach(client)
+
+    def _operators(self, here: str) -> list[tuple[str, m.Request | Move]]:
+        dice = self.dice
+        scopes = [(d, scope) for d, graph in self.scopes.graphs.items() for scope in graph.scopes()]
+        edges = [(d, edge) for d, graph in self.scopes.graphs.items() for edge in graph.edges() if edge.super_ in graph]
+        if edges and dice.random() < 0.5:
+            dimension, edge = dice.choice(edges)
+            out, into = dice.choice(((True, True), (True, False), (False, True)))
+            filters = (self._border() if out else None, self._border() if into else None)
+            return [(here, m.SetVisibility(dimension, edge.sub, edge.super_, *filters))]
+        if scopes:
+            kind = dice.choice((m.JoinScope, m.JoinScope, m.LeaveScope))
+            return [(dice.choice(self.settings.federation.ids), kind(*dice.choice(scopes)))]
+        return []

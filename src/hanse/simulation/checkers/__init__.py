@@ -1,11 +1,11 @@
-"""The five properties of the muDEBS paper, one small checker each; together they say that a run delivered what it had to."""
+"""The five properties of the muDEBS paper, one small checker each, and one for queries: a run delivered what it had to."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hanse.simulation.checkers import at_most_once, eventually, only_advertised, only_subscribed, only_visible
-from hanse.simulation.checkers.trace import Published, Trace, Violation
+from hanse.simulation.checkers import answered, at_most_once, eventually, only_advertised, only_subscribed, only_visible
+from hanse.simulation.checkers.trace import Got, Published, Trace, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ CHECKERS: dict[str, Callable[[Trace], Iterator[Violation]]] = {
     "only advertised": only_advertised.check,
     "at most once": at_most_once.check,
     "eventually": eventually.check,
+    "queries are answered": answered.check,
 }
 
 
@@ -23,4 +24,4 @@ def check(trace: Trace) -> list[Violation]:
     return [violation for checker in CHECKERS.values() for violation in checker(trace)]
 
 
-__all__ = ["CHECKERS", "Published", "Trace", "Violation", "check"]
+__all__ = ["CHECKERS", "Got", "Published", "Trace", "Violation", "check"]

@@ -1,4 +1,4 @@
-"""3. What its publisher has not advertised, or what does not match the advertisement, reaches nobody."""
+"""3. What its publisher has not advertised (where it says it has, or must), or what is not as advertised, reaches nobody."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check(trace: Trace) -> Iterator[Violation]:
-    for client, subscription, notification in trace.delivered:
-        published = trace.published.get(notification)
+    for got in trace.delivered:
+        published = trace.published.get(got.said)
         if published is not None and not published.advertised:
-            yield Violation("only advertised", f"{client} got {notification} for {subscription}, which was not as advertised")
+            yield Violation("only advertised", f"{got}, which was not as advertised")

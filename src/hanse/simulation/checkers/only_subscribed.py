@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 
 def check(trace: Trace) -> Iterator[Violation]:
-    for client, subscription, notification in trace.delivered:
-        published = trace.published.get(notification)
-        versions = [s for s in trace.subscribed.get(subscription, ()) if s.client == client]
+    for got in trace.delivered:
+        published = trace.published.get(got.said)
         if published is None:
             continue  # the next property's business
         n = published.notification
         if not any(
             selects(s.selectors, n) and carries(s.attributes, n) and passes_q(s.q, n) and passes_quality(s.quality, n)
-            for s in versions
+            for s in trace.subscribed.get(got.asked, ())
         ):
-            yield Violation("only subscribed", f"{client} got {notification} for {subscription}, which never asked for it")
+            yield Violation("only subscribed", f"{got}, which never asked for it")

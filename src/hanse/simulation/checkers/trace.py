@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from hanse.model import Notification, Subscription
 
+Key = tuple[str, str]  # client, and the id of its subscription; or publisher, and the id of its notification
+# Why a notification may be given up. For any other reason it is missing.
+GIVEN_UP_RIGHTLY = ("gone for good", "wait for it already")
+# Why a publication may be refused though it was as advertised.
+REFUSED_RIGHTLY = ("went on before this could be published",)
+
 
 class Published(Struct, frozen=True):
-    """A notification, the subscriptions that must get it, and those that may (more, while a client moves)."""
+    """A notification, the subscriptions that must get it, and those that may (more, while things change)."""
 
     notification: Notification
-    must: frozenset[str] | set[str]
-    may: frozenset[str] | set[str]
+    must: frozenset[Key] | set[Key]
+    may: frozenset[Key] | set[Key]
     advertised: bool = True
+
+
+class Got(NamedTuple):
+    client: str
+    subscription: str
+    publisher: str
+    notification: str
+
+    @property
+    def asked(self) -> Key:
+        return self.client, self.subscription
+
+    @property
+    def said(self) -> Key:
+        return self.publisher, self.notification
+
+    def __str__(self) -> str:
+        return f"{self.client} got {self.notification} of {self.publisher} for {self.subscription}"
 
 
 class Violation(Struct, frozen=True):
@@ -24,9 +48,13 @@ class Violation(Struct, frozen=True):
 
 
 class Trace(Struct):
-    published: dict[str, Published] = field(default_factory=dict)
-    delivered: list[tuple[str, str, str]] = field(default_factory=list)  # client, subscription, notification
-    subscribed: dict[str, list[Subscription]] = field(default_factory=dict)  # every version that a client asked for
+    published: dict[Key, Published] = field(default_factory=dict)
+    delivered: list[Got] = field(default_factory=list)
+    subscribed: dict[Key, list[Subscription]] = field(default_factory=dict)  # every version that a client asked for
     lost: list[Any] = field(default_factory=list)  # what bounded outboxes could not take
-    dropped: list[Any] = field(default_factory=list)
-    rejected: list[Any] = field(default_factory=list)
+    leaked: list[tuple[str, str, Key]] = field(default_factory=list)  # from, to, notification: against an export rule
+    dropped: list[tuple[Got, str]] = field(default_factory=list)  # with the reason
+    rejected: list[tuple[str, str, str]] = field(default_factory=list)  # client, request, reason
+    asked: dict[Key, bool] = field(default_factory=dict)  # client, query; whether a reply must come
+    replied: list[tuple[str, str, str, tuple[Notification, ...]]] = field(default_factory=list)  # client, query, node, entities
+    answered: dict[tuple[str, str, str], set[Key]] = field(default_factory=dict)  # client, query, node: what it may be told
