@@ -1,9 +1,9 @@
 """What must arrive in a run, and what may: the oracle's meaning, where several things are true at once.
 
 While a phase lasts nobody can say which of its steps a broker has heard of. So a notification *must* reach a subscription
-that was there all the time and gets it whatever version of it, place and home of its client and border between scopes a broker
-goes by; and it *may* reach one that gets it by any mixture of them. Of its publisher counts what was so when it published. For
-a client that is out of reach when a phase ends, the phase goes on until the end of the one in which it attaches again.
+that was there all the time and gets it whatever place and home of its client and border between scopes a broker goes by; and it
+*may* reach one that gets it by any mixture of them, and of its versions. Of its publisher counts what was so when it published.
+For a client that is out of reach when a phase ends, the phase goes on until the end of the one in which it attaches again.
 Where nothing changes, this is what the oracle says, and no more.
 """
 
@@ -41,7 +41,7 @@ class Window(Struct):
     """All that was so at some time of a phase."""
 
     versions: dict[Key, list[Subscription]]
-    steady: set[Key]  # the subscriptions that were there all the time
+    steady: set[Key]  # the subscriptions that were there all the time, as they are
     places: dict[str, list[Location | None]]
     homes: dict[str, list[str]]
     strict: Scopes  # what all borders of the phase let through
@@ -120,6 +120,7 @@ class Expectation:
             case m.Subscribe():
                 key = (client, do.subscription.id)
                 window.versions.setdefault(key, []).append(do.subscription)
+                window.steady.discard(key)  # while it changes, neither version is certain
             case m.Unsubscribe():
                 window.steady.discard((client, do.id))
             case m.Detach():

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 HOP_MS = 20
 STEPS_MAX = 200_000  # events of one run: a livelock is a failure too
 START_TURN = 1 << 40  # above any clock
-AFTERWARDS_MS = 30_000  # how long nodes look at the time after the last step of a phase
+LONG_CUT_MS = 150_000
+SHORT_TROUBLE_MS = 4_000
+AFTERWARDS_MS = 70_000  # how long nodes look at the time after the last step of a phase
 RESTART_RETRY_MS = 50  # how soon a client tries again to reach a node that is down
 
 
@@ -69,26 +71,29 @@ NO_FAULTS = Faults()
 
 
 def random_faults(scenario: Scenario) -> Faults:
+    """Trouble that is over while old homes still forward to those who moved: where they do so for long, it may be long."""
     dice = Random(f"faults/{scenario.seed}/{scenario.settings.strategy}")
     federation = scenario.settings.federation
     links = sorted({tuple(sorted((link.source, link.target))) for link in federation.links})
-    longest = dice.choice((30_000, 30_000, 30_000, 150_000))  # longer than old homes go on forwarding
+    patient = scenario.settings.handover_grace_ms > LONG_CUT_MS
+    cut_ms = dice.choice((30_000, 30_000, LONG_CUT_MS)) if patient else SHORT_TROUBLE_MS
+    down_ms = 10_000 if patient else SHORT_TROUBLE_MS
     cuts, crashes = [], []
     for number, phase in enumerate(scenario.phases):
         span = max([20_000, *(step.at_ms for step in phase.steps)])
         for _ in range(dice.choice((0, 0, 1, 2))):
             start = dice.randrange(0, span)
             a, b = dice.choice(links)
-            cuts.append(Cut(number, start, start + dice.randrange(100, longest), a, b))
+            cuts.append(Cut(number, start, start + dice.randrange(100, cut_ms), a, b))
         for _ in range(dice.choice((0, 0, 1, 1, 2))):
-            crashes.append(Crash(number, dice.randrange(0, span), dice.randrange(10, 10_000), dice.choice(federation.ids)))
+            crashes.append(Crash(number, dice.randrange(0, span), dice.randrange(10, down_ms), dice.choice(federation.ids)))
         for step in phase.steps:
             if isinstance(step.do, Move) and dice.random() < 0.15:  # in the middle of a hand-over
                 at, node = step.at_ms + dice.randrange(1, 100), dice.choice((step.node, step.do.to))
-                crashes.append(Crash(number, at, dice.randrange(10, 3_000), node))
+                crashes.append(Crash(number, at, dice.randrange(10, SHORT_TROUBLE_MS), node))
     return Faults(
         seed=scenario.seed,
-        loss=dice.choice((0.0, 0.05, 0.3)),
+        loss=dice.choice((0.0, 0.05, 0.3)) if patient else 0.0,
         doubled=dice.choice((0.0, 0.1, 0.3)),
         delay_ms=dice.choice((0, 30, 2_000)),
         cuts=tuple(cuts),

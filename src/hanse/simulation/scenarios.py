@@ -24,7 +24,7 @@ from hanse.simulation.steps import PHASE_MS, Move, Phase, Scenario, Step
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-GRACE_MS = 60_000
+GRACES_MS = (60_000, 300_000, 3_600_000)  # short enough to end while things happen, or longer than any trouble
 TYPES = ("Bus", "Ship", "Room")
 TOPICS = ("t/1", "t/2")
 QS = (
@@ -63,7 +63,7 @@ def _settings(dice: Random, strategy: str, count: int, ablations: tuple[str, ...
         federation,
         groups=groups,
         flood_locations=dice.random() < 0.15,
-        handover_grace_ms=GRACE_MS,
+        handover_grace_ms=dice.choice(GRACES_MS),
         require_advertisements=dice.random() < 0.15,
         advertise_ids=dice.random() < 0.3,
         field_size_deg=dice.choice((6.0, 30.0)),
