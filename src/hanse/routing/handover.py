@@ -44,6 +44,7 @@ class Handovers:
         if previous is not None and previous not in broker.federation.by_id:
             broker.reject(name, f"{previous!r}, where the client says it comes from, is no node of the federation")
             return
+        is_new = name not in broker.clients
         client = broker.client(name)
         client.turn = max(attach.turn or broker.now_ms, client.turn + 1)
         client.connected = True
@@ -57,6 +58,8 @@ class Handovers:
             self._catch_up(name, client)
         if attach.location is not None:
             broker.handle_again(m.Locate(name, attach.location), "")
+        elif is_new and not client.awaiting and name in broker.state.locations:  # of an earlier life
+            broker.locate(name, client, None)
 
     def disconnect(self, disconnect: m.Disconnect, _sender: str) -> None:
         client = self.broker.clients.get(disconnect.client)
@@ -198,7 +201,7 @@ class Handovers:
     def _take_over(self, name: str, client: Client, handover: m.Handover, previous: str) -> None:
         broker = self.broker
         self._take_up(name, handover)
-        if handover.location is not None:
+        if handover.location is not None or name in broker.state.locations:  # there may be one of an earlier stay
             broker.locate(name, client, handover.location)
         for id_, key in handover.delivered:
             if (got := broker.state.delivered.get(key)) is not None:

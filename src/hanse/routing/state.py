@@ -36,13 +36,13 @@ class Client(Struct):
 
 
 class Held(Struct):
-    """A subscription that is matched here. `vias`: for each scope area, the neighbour that leads to its home."""
+    """A subscription that is matched here. `vias`: for each scope area, the neighbour that leads to its home, as of which version."""
 
     subscription: Subscription
     home: str
     version: int
     since_ms: int = 0  # when its client last changed it
-    vias: dict[str, str] = field(default_factory=dict)
+    vias: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
 class Moved(Struct):

@@ -14,6 +14,7 @@ subscriber's location, which therefore never travels.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -138,7 +139,7 @@ class Scoped(Strategy):
         if sender not in area.children:  # else it only asks again whether all was told; what it misses its digest shows
             area.children.add(sender)
             for held in self.broker.held.values():
-                if join.region in held.vias and held.vias[join.region] != sender:
+                if join.region in held.vias and held.vias[join.region][0] != sender:
                     self.broker.send((sender,), self._put(held, join.region))
         if area.ready:
             self.broker.send((sender,), m.AreaReady(join.region))
@@ -178,7 +179,7 @@ class Scoped(Strategy):
         before = self.state.domains.get(id_, ())
         same_scopes = old is not None and old.home == broker.id and old.subscription.scopes == subscription.scopes
         regions = before if same_scopes and before else self.domain(subscription)
-        held.vias = dict.fromkeys(regions, broker.id)
+        held.vias = dict.fromkeys(regions, (broker.id, held.version))
         self._use(regions)
         self.state.domains[id_] = regions
         for region in regions:
@@ -260,7 +261,7 @@ class Scoped(Strategy):
         for subscription in broker.match(anywhere):
             held = broker.held[subscription.id]
             if held.home != broker.id:
-                hops[next(iter(held.vias.values()))] = None
+                hops[max(held.vias.values(), key=itemgetter(1))[0]] = None
             elif lies_in(broker.index.location(subscription.client), notification.geofence):
                 broker.deliver(subscription, notification, home)
         if broker.state.arriving:
@@ -276,21 +277,22 @@ class Scoped(Strategy):
             return  # left meanwhile
         held = self.broker.held.get(put.subscription.id)
         if held is not None and held.version == put.version and held.home == put.home:
-            if held.home == self.broker.id or held.vias.get(region) == sender:
+            if held.home == self.broker.id or held.vias.get(region) == (sender, put.version):
                 return
-            held.vias[region] = sender
+            held.vias[region] = (sender, put.version)
         else:
             vias = held.vias if held is not None and held.home == put.home else {}
             if not self.hold(put):
                 return
-            self.broker.held[put.subscription.id].vias = {**vias, region: sender}
+            self.broker.held[put.subscription.id].vias = {**vias, region: (sender, put.version)}
         self.broker.send([node for node in self.tree(region) if node != sender], put)
 
     def drop(self, drop: m.DropSubscription, sender: str) -> None:
         broker = self.broker
         held = broker.held.get(drop.id)
-        if held is not None and held.home != broker.id and held.version <= drop.version:
-            held.vias.pop(drop.region, None)
+        # a newer version in another area is no reason to keep an older one's way in this area
+        if held is not None and held.home != broker.id and held.vias.get(drop.region, ("", drop.version + 1))[1] <= drop.version:
+            del held.vias[drop.region]
         if held is None or (not held.vias and held.home != broker.id):
             if drop.ended:
                 broker.forget(drop.id, drop.version)
@@ -307,7 +309,7 @@ class Scoped(Strategy):
             if above is not None:
                 told.setdefault(above, {})[f"area {region}"] = (str(area.ready), m.JoinArea(region))
         for id_, held in self.broker.held.items():
-            for region, via in held.vias.items():
+            for region, (via, _) in held.vias.items():
                 for node in self.tree(region):
                     if node != via:
                         told.setdefault(node, {})[f"held {region}\n{id_}"] = (str(held.version), self._put(held, region))
@@ -317,7 +319,7 @@ class Scoped(Strategy):
         heard = {key: version for key, version in super().heard(source).items() if key.startswith("\n")}
         heard |= {f"area {region}": "True" for region, area in self.state.areas.items() if source in area.children}
         for id_, held in self.broker.held.items():
-            for region, via in held.vias.items():
+            for region, (via, _) in held.vias.items():
                 if via == source:
                     heard[f"held {region}\n{id_}"] = str(held.version)
         return heard
