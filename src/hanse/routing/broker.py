@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from hanse.filters import compile_quality
 from hanse.matching import MatchIndex
-from hanse.matching.meaning import check_filters, passes_q, selects
+from hanse.matching.meaning import check_filters, lies_in, passes_q, selects
 from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription, check_payload
 from hanse.routing import messages as m
 from hanse.routing.federation import export_types
@@ -30,7 +30,15 @@ from hanse.routing.handover import Handovers
 from hanse.routing.queries import Queries
 from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
-from hanse.routing.settings import DELIVERED_KEPT, FORWARDS_MAX, RESTRICTED_KEPT, TOMBSTONES_KEPT, WAITING_MAX, Settings
+from hanse.routing.settings import (
+    DELIVERED_KEPT,
+    FORWARDS_MAX,
+    RESTRICTED_KEPT,
+    STAYS_KEPT,
+    TOMBSTONES_KEPT,
+    WAITING_MAX,
+    Settings,
+)
 from hanse.routing.state import BrokerState, Client, Held, given_id, own_id
 from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
@@ -241,24 +249,34 @@ class Broker:
             self.handovers.remember(notification, home)
 
     def forward_delivery(
-        self, there: str, notification: Notification, ids: tuple[str, ...], home: str, forwards: int = 0
+        self,
+        there: str,
+        notification: Notification,
+        ids: tuple[str, ...],
+        home: str,
+        forwards: int = 0,
+        *,
+        recalled: bool = False,
     ) -> None:
         """To where the subscribers have gone; if export rules forbid it from here, the publisher's broker does it."""
         if forwards >= FORWARDS_MAX:  # two former homes that each believe the other: what they look for has ended
             return
-        if not self.send_data(there, m.Delivery(notification, ids, home, forwards + 1), notification) and home != self.id:
+        delivery = m.Delivery(notification, ids, home, recalled, forwards + 1)
+        if not self.send_data(there, delivery, notification) and home != self.id:
             self.send((home,), m.Redirect(notification.key, ids, there))
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
         notification = self.state.restricted.get(redirect.notification)
         if notification is not None:
-            delivery = m.Delivery(notification, redirect.subscriptions, self.id, 1)
+            delivery = m.Delivery(notification, redirect.subscriptions, self.id, forwards=1)
             if redirect.to == self.id:
                 self._delivery(delivery, "")
             else:
                 self.send_data(redirect.to, delivery, notification)
 
-    def deliver(self, subscription: Subscription, notification: Notification, home: str, forwards: int = 0) -> None:
+    def deliver(
+        self, subscription: Subscription, notification: Notification, home: str, forwards: int = 0, *, recalled: bool = False
+    ) -> None:
         """To a client that has (or had) its home here; once, whatever brought the notification here."""
         delivered = self.state.delivered
         key = notification.key
@@ -269,7 +287,7 @@ class Broker:
         if client is None or subscription.id not in client.subscriptions:
             moved = self.state.moved.get(subscription.client)
             if moved is not None:
-                self.forward_delivery(moved.to, notification, (subscription.id,), home, forwards)
+                self.forward_delivery(moved.to, notification, (subscription.id,), home, forwards, recalled=recalled)
             return
         if got is None:
             remember(delivered, key, {subscription.id}, DELIVERED_KEPT)
@@ -300,10 +318,23 @@ class Broker:
                     self.handovers.remember(notification, delivery.home)
             elif held.home != self.id:
                 elsewhere.setdefault(held.home, []).append(id_)
+            elif delivery.recalled and not self._was_for(held.subscription.client, notification, delivery.home):
+                pass
             elif not delivery.forwards or self.handovers.still_wants(held.subscription, notification, delivery.home):
-                self.deliver(held.subscription, notification, delivery.home, delivery.forwards)
+                self.deliver(held.subscription, notification, delivery.home, delivery.forwards, recalled=delivery.recalled)
         for there, ids in elsewhere.items():
-            self.forward_delivery(there, notification, tuple(ids), delivery.home, delivery.forwards)
+            self.forward_delivery(there, notification, tuple(ids), delivery.home, delivery.forwards, recalled=delivery.recalled)
+
+    def _was_for(self, name: str, notification: Notification, home: str) -> bool:
+        """Whether a client was where it could get a notification when that was published: in its geofence, and at such a node."""
+        client = self.clients.get(name)
+        if client is None:
+            return True  # it has gone on; its next home decides
+        stay = client.stay_at(notification.accepted_at_ms)
+        if stay is None:
+            return False
+        node, location = stay
+        return lies_in(location, notification.geofence) and self.federation.may_hear(home, node, notification)
 
     # --- requests of clients ----------------------------------------------------------------------------------------
 
@@ -313,7 +344,7 @@ class Broker:
     def client(self, name: str) -> Client:
         client = self.clients.get(name)
         if client is None:
-            client = self.clients[name] = Client()
+            client = self.clients[name] = Client(stays=[(self.now_ms, self.id, None)])
         return client
 
     def reject(self, client: str, reason: str, request: str = "") -> None:
@@ -329,6 +360,8 @@ class Broker:
     def locate(self, name: str, client: Client, location: Location | None) -> None:
         """One of this node's own clients is there; whoever needs to know is told."""
         client.location = location
+        client.stays.append((self.now_ms, self.id, location))
+        del client.stays[:-STAYS_KEPT]
         place = m.ClientLocation(name, location, self.next_version(), self.id)
         self.place(place)
         if self._flood_locations:
@@ -382,13 +415,13 @@ class Broker:
         client.subscriptions[subscription.id] = subscription
         self.install(subscription, self.now_ms)
 
-    def install(self, subscription: Subscription, since_ms: int, *, lived_at: str = "") -> None:
+    def install(self, subscription: Subscription, since_ms: int) -> None:
         """Make this node the home of a subscription that the index has, newer than any other copy of it."""
         old = self.held.get(subscription.id)
         self.heard_version(max(old.version if old is not None else 0, self.state.tombstones.get(subscription.id, 0)))
         held = Held(subscription, self.id, self.next_version(), since_ms)
         self.hold(held)
-        self.strategy.subscribed(held, old, lived_at=lived_at)
+        self.strategy.subscribed(held, old)
 
     def hold(self, held: Held) -> None:
         """Match a subscription here, in the place of any other version of it. The index has it already."""
@@ -564,6 +597,7 @@ class Broker:
 
     def _set_visibility(self, change: m.SetVisibility, _sender: str) -> None:
         graph = self.scopes.graphs.get(change.dimension)
+        self.strategy.borders_change()
         try:
             if graph is None:
                 raise InvalidInput(f"there is no dimension {change.dimension!r}")
@@ -580,6 +614,7 @@ class Broker:
         known = self.state.borders.get(_border(change))
         if known is None or (known.version, known.origin) < (news.version, news.origin):
             self.heard_version(news.version)
+            self.strategy.borders_change()
             self.state.borders[_border(change)] = news
             self.scopes.graphs[change.dimension].set_filter(change.scope, change.superscope, out=change.out, into=change.into)
 

@@ -22,7 +22,7 @@ from hanse.matching import satisfies
 from hanse.routing import messages as m
 from hanse.routing.federation import export_types
 from hanse.routing.recent import remember
-from hanse.routing.settings import DELIVERED_KEPT, REQUESTS_WAITING_MAX, WAITING_MAX
+from hanse.routing.settings import DELIVERED_KEPT, REQUESTS_WAITING_MAX, STAYS_KEPT, WAITING_MAX
 from hanse.routing.state import Client, Moved, given_id
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class Handovers:
             overtaken_by=client.overtaken_by,
             stay=client.turn + 1,
             location=client.location,
+            stays=tuple(client.stays),
             subscriptions=subscriptions,
             advertisements=tuple(client.advertisements.values()),
             delivered=tuple(delivered),
@@ -174,7 +175,7 @@ class Handovers:
 
     # --- the new home -----------------------------------------------------------------------------------------------
 
-    def arrived(self, handover: m.Handover, sender: str) -> None:
+    def arrived(self, handover: m.Handover, _sender: str) -> None:
         broker = self.broker
         name = handover.client
         client = broker.clients.get(name)
@@ -187,22 +188,25 @@ class Handovers:
         if handover.overtaken_by > client.turn:
             client.overtaken_by = handover.overtaken_by
         if handover.known:
-            self._take_over(name, client, handover, sender)
+            self._take_over(name, client, handover)
         if client.awaiting:
             return
         broker.state.arriving.discard(name)
         if not broker.state.arriving:
             broker.state.meanwhile.clear()
+        if not handover.known and client.location is None and name in broker.state.locations:
+            broker.locate(name, client, None)  # what is known here is of an earlier life
         if client.overtaken_by:
             self._answer(client)
         else:
             self._settle(name, client)
 
-    def _take_over(self, name: str, client: Client, handover: m.Handover, previous: str) -> None:
+    def _take_over(self, name: str, client: Client, handover: m.Handover) -> None:
         broker = self.broker
         self._take_up(name, handover)
         if handover.location is not None or name in broker.state.locations:  # there may be one of an earlier stay
             broker.locate(name, client, handover.location)
+        client.stays = [*handover.stays[1 - STAYS_KEPT :], (broker.now_ms, broker.id, handover.location)]
         for id_, key in handover.delivered:
             if (got := broker.state.delivered.get(key)) is not None:
                 got.add(id_)
@@ -212,7 +216,7 @@ class Handovers:
             client.subscriptions[subscription.id] = subscription
             broker.heard_version(version)
             broker.index.add(subscription)
-            broker.install(subscription, since_ms, lived_at=previous)
+            broker.install(subscription, since_ms)
         for advertisement in handover.advertisements:
             client.advertisements[advertisement.id] = advertisement
             broker.strategy.advertised(advertisement)

@@ -151,7 +151,6 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
     place: ClientLocation | None = None
     region: str = ""  # scoped: the scope area that it floods
     since_ms: int = 0  # when its client last changed it
-    lived_at: str = ""  # where it was at home before, if its client has moved
 
 
 class DropSubscription(Struct, frozen=True, tag=True, gc=False):
@@ -192,6 +191,7 @@ class Delivery(Struct, frozen=True, tag=True, gc=False):
     notification: Notification
     subscriptions: tuple[str, ...]
     home: str  # the publisher's broker
+    recalled: bool = False  # published before the subscription came to where it is matched: look where its client was then
     forwards: int = 0  # by how many former homes, which may know less than the present one: look again
 
 
@@ -271,6 +271,7 @@ class Handover(Struct, frozen=True, tag=True, gc=False):
     known: bool = False
     overtaken_by: int = 0
     location: Location | None = None
+    stays: tuple[tuple[int, str, Location | None], ...] = ()  # since when it was at which node, and where
     stay: int = 0  # the turn that this stay has at the least
     subscriptions: tuple[tuple[Subscription, int, int], ...] = ()  # with version, and since when it is as it is
     advertisements: tuple[Advertisement, ...] = ()

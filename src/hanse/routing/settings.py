@@ -22,6 +22,7 @@ REQUESTS_WAITING_MAX = 256  # requests of a client whose hand-over is under way
 FRESH_KEPT = 4_096  # notifications kept for subscriptions that a new advertisement calls
 FRESH_MS = 3_600_000
 HANDOVER_GRACE_MS = 3_600_000  # how long the old broker goes on forwarding; a link cut for longer may cost notifications
+STAYS_KEPT = 16  # where a client was lately
 FORWARDS_MAX = 16  # how often a delivery follows a client that keeps moving
 QUERY_MS = 30_000  # how long a query waits for those that it asked
 OFFER_IDLE_MS = 86_400_000  # how long a node goes on offering what nobody publishes any more

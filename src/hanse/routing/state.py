@@ -12,6 +12,7 @@ class Client(Struct):
     """A client whose home is this broker."""
 
     location: Location | None = None
+    stays: list[tuple[int, str, Location | None]] = field(default_factory=list)  # since when it was at which node, and where
     connected: bool = True
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[str, Advertisement] = field(default_factory=dict)
@@ -23,6 +24,10 @@ class Client(Struct):
     overtaken_by: int = 0  # it has gone on, to a node that has its state: the turn there
     requests: list[tuple[int, Request]] = field(default_factory=list)  # what it asked for meanwhile, with the turn
     asked: list[HandoverRequest] = field(default_factory=list)  # who asked for it meanwhile
+
+    def stay_at(self, at_ms: int) -> tuple[str, Location | None] | None:
+        """The node that it was at then, and where, as far as remembered."""
+        return next(((node, location) for since_ms, node, location in reversed(self.stays) if since_ms <= at_ms), None)
 
     @property
     def is_forgettable(self) -> bool:
@@ -36,7 +41,7 @@ class Client(Struct):
 
 
 class Held(Struct):
-    """A subscription that is matched here. `vias`: for each scope area, the neighbour that leads to its home, as of which version."""
+    """A subscription that is matched here. `vias`: for each scope area, the neighbour on the way home, and by which version."""
 
     subscription: Subscription
     home: str

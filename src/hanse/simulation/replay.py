@@ -61,7 +61,9 @@ class Recording(Struct):
         ids = [node.id for node in nodes]
         federation = Federation(nodes, tuple(Link(a, b) for a in ids for b in ids if a != b))
         groups = self.groups if strategy == "broadcast-groups" else ()
-        settings = Settings(strategy, federation, flood_locations=True, match_known_locations=True, groups=groups, cloud=CLOUD, **self.settings)
+        settings = Settings(
+            strategy, federation, flood_locations=True, match_known_locations=True, groups=groups, cloud=CLOUD, **self.settings
+        )
         return Simulator(settings, latencies=self.latencies)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import field
+from msgspec import Struct, field
 
 from hanse.matching import satisfies
 from hanse.matching.meaning import compiled_pattern
@@ -21,6 +21,7 @@ from hanse.routing import messages as m
 from hanse.routing.messages import Offer
 from hanse.routing.settings import FRESH_KEPT, FRESH_MS, OFFER_IDLE_MS
 from hanse.routing.strategies.base import Strategy, StrategyState
+from hanse.scopes import Scopes, ScopesState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +30,18 @@ if TYPE_CHECKING:
     from hanse.routing.broker import Broker
 
 
+class Fresh(Struct):
+    """Published under a young offer; `scopes` as they were then, if they have changed since."""
+
+    notification: Notification
+    scopes: ScopesState | None = None
+
+
 class State(StrategyState):
     offers: dict[Offer, int] = field(default_factory=dict)  # own ones, with how many advertisements stand behind each
     implicit: dict[Offer, int] = field(default_factory=dict)  # own ones without any, and when they were last used
     young: dict[Offer, int] = field(default_factory=dict)  # own ones that not everyone may know yet, until when
-    fresh: list[Notification] = field(default_factory=list)  # published under young offers
+    fresh: list[Fresh] = field(default_factory=list)
     known: dict[str, dict[Offer, None]] = field(default_factory=dict)  # provider -> what it offers
 
 
@@ -155,7 +163,7 @@ class Advertised(Strategy):
                     self._open(offer)
                 state.implicit[offer] = now
         if any(until_ms > now and _covers(offer, notification) for offer, until_ms in state.young.items()):
-            state.fresh.append(notification)
+            state.fresh.append(Fresh(notification))
             del state.fresh[:-FRESH_KEPT]
         self.broker.deliver_everywhere(notification, self.broker.id)
 
@@ -165,17 +173,24 @@ class Advertised(Strategy):
         if not self.hold(put):
             return
         broker, subscription = self.broker, put.subscription
-        for notification in self.state.fresh:
+        for fresh in self.state.fresh:
+            notification = fresh.notification
             if put.since_ms > notification.accepted_at_ms or subscription_expired(subscription, notification):
-                continue
-            if put.lived_at and not broker.federation.may_hear(broker.id, put.lived_at, notification):
                 continue
             # as the home knew it, not as it may be by now
             where = put.place.location if put.place is not None else broker.index.location(subscription.client)
-            if satisfies(subscription, notification, broker.publisher_location(notification), where) and broker.scopes.visible(
+            scopes = broker.scopes if fresh.scopes is None else Scopes.from_struct(fresh.scopes)
+            if satisfies(subscription, notification, broker.publisher_location(notification), where) and scopes.visible(
                 notification.scopes, subscription.scopes, notification.attributes
             ):
-                broker.send_data(put.home, m.Delivery(notification, (subscription.id,), broker.id), notification)
+                delivery = m.Delivery(notification, (subscription.id,), broker.id, recalled=True)
+                broker.send_data(put.home, delivery, notification)
+
+    def borders_change(self) -> None:
+        before = self.broker.scopes.to_struct()
+        for fresh in self.state.fresh:
+            if fresh.scopes is None:
+                fresh.scopes = before
 
     def event(self, event: m.Event, _sender: str) -> None:
         """None is ever sent: notifications are matched where they are published."""
@@ -185,7 +200,7 @@ class Advertised(Strategy):
         for offer, until_ms in list(self.state.young.items()):
             if until_ms <= now:
                 del self.state.young[offer]
-        self.state.fresh = [n for n in self.state.fresh if n.accepted_at_ms + FRESH_MS > now]
+        self.state.fresh = [fresh for fresh in self.state.fresh if fresh.notification.accepted_at_ms + FRESH_MS > now]
         for offer, used_ms in list(self.state.implicit.items()):
             if used_ms + OFFER_IDLE_MS <= now:
                 del self.state.implicit[offer]

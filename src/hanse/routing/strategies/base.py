@@ -45,7 +45,7 @@ class Strategy:
         """The other brokers where a subscription is matched."""
         raise NotImplementedError
 
-    def subscribed(self, held: Held, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+    def subscribed(self, held: Held, old: Held | None) -> None:  # noqa: ARG002
         broker = self.broker
         subscription = held.subscription
         targets = self.subscription_targets(subscription)
@@ -53,17 +53,16 @@ class Strategy:
         former = [node for node in before if node not in targets] if before else ()
         if targets:
             broker.placed[subscription.id] = targets
-            broker.send(targets, self.put_message(held, lived_at))
+            broker.send(targets, self.put_message(held))
         elif before:
             del broker.placed[subscription.id]
         if former:
             self.withdraw(former, held)
 
-    def put_message(self, held: Held, lived_at: str = "") -> m.PutSubscription:
+    def put_message(self, held: Held) -> m.PutSubscription:
         """One of this broker's own, for others to hold; with its client's place, unless everyone has that already."""
-        flooded = self.broker.settings.flood_locations and not lived_at
-        place = None if flooded else self.broker.place_of(held.subscription.client)
-        return m.PutSubscription(held.subscription, held.home, held.version, place, "", held.since_ms, lived_at)
+        place = None if self.broker.settings.flood_locations else self.broker.place_of(held.subscription.client)
+        return m.PutSubscription(held.subscription, held.home, held.version, place, "", held.since_ms)
 
     def withdraw(self, former: Iterable[str], held: Held) -> None:
         """Take an earlier version of a subscription away from brokers that need not hold it any more."""
@@ -140,6 +139,9 @@ class Strategy:
 
     def left_scope(self, dimension: str, scope: str) -> None:
         pass
+
+    def borders_change(self) -> None:
+        """A visibility filter is about to change."""
 
     def tick(self) -> None:
         pass

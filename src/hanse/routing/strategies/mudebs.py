@@ -139,7 +139,7 @@ class MuDebs(Strategy):
 
     # --- this broker's own clients ------------------------------------------------------------------------------------
 
-    def subscribed(self, held: Held, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+    def subscribed(self, held: Held, old: Held | None) -> None:
         subscription = held.subscription
         if old is not None and old.subscription.scopes != subscription.scopes:
             self.broker.send(self.neighbours, m.DropSubscription(subscription.id, old.version))

@@ -172,7 +172,7 @@ class Scoped(Strategy):
     def _put(self, held: Held, region: str) -> m.PutSubscription:
         return m.PutSubscription(held.subscription, held.home, held.version, None, region, held.since_ms)
 
-    def subscribed(self, held: Held, old: Held | None, *, lived_at: str) -> None:  # noqa: ARG002
+    def subscribed(self, held: Held, old: Held | None) -> None:
         broker = self.broker
         subscription = held.subscription
         id_ = subscription.id
