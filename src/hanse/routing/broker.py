@@ -39,7 +39,7 @@ from hanse.routing.settings import (
     WAITING_MAX,
     Settings,
 )
-from hanse.routing.state import BrokerState, Client, Held, given_id, own_id
+from hanse.routing.state import BrokerState, Client, Held, client_of, given_id, own_id
 from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
 
@@ -102,6 +102,7 @@ class Broker:
             m.VisibilityNews: self._visibility_news,
             m.Redirect: self._redirect,
             m.Outdated: self._outdated,
+            m.Waited: self.handovers.waited,
             m.HandoverRequest: self.handovers.requested,
             m.Handover: self.handovers.arrived,
             m.Resync: self.repair.resync,
@@ -267,7 +268,10 @@ class Broker:
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
         notification = self.state.restricted.get(redirect.notification)
-        if notification is not None:
+        if notification is not None and redirect.waited:
+            for id_ in redirect.subscriptions:
+                self.handovers.send_waited(redirect.to, m.Waited(client_of(id_), id_, notification, self.id))
+        elif notification is not None:
             delivery = m.Delivery(notification, redirect.subscriptions, self.id, forwards=1)
             if redirect.to == self.id:
                 self._delivery(delivery, "")

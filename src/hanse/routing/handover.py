@@ -146,12 +146,7 @@ class Handovers:
         broker.state.moved[name] = Moved(new_home, broker.now_ms + broker.settings.handover_grace_ms, left)
         del broker.clients[name]
         for id_, notification, home in guarded:  # export rules decide over these one by one
-            if broker.federation.may_hear(home, new_home, notification):
-                broker.forward_delivery(new_home, notification, (id_,), home)
-            else:
-                broker.drop(
-                    name, id_, notification, f"the client has gone to {new_home}, where export rules do not let it hear of this"
-                )
+            self.send_waited(new_home, m.Waited(name, id_, notification, home))
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
 
@@ -194,12 +189,12 @@ class Handovers:
         broker.state.arriving.discard(name)
         if not broker.state.arriving:
             broker.state.meanwhile.clear()
-        if not handover.known and client.location is None and name in broker.state.locations:
-            broker.locate(name, client, None)  # what is known here is of an earlier life
         if client.overtaken_by:
             self._answer(client)
-        else:
-            self._settle(name, client)
+            return
+        if not handover.known and not handover.overtaken_by and client.location is None and name in broker.state.locations:
+            broker.locate(name, client, None)  # nobody knows it: what is known here is of an earlier life
+        self._settle(name, client)
 
     def _take_over(self, name: str, client: Client, handover: m.Handover) -> None:
         broker = self.broker
@@ -220,9 +215,35 @@ class Handovers:
         for advertisement in handover.advertisements:
             client.advertisements[advertisement.id] = advertisement
             broker.strategy.advertised(advertisement)
-        for id_, notification, home in handover.waiting:
-            broker.deliver(client.subscriptions[id_], notification, home)
+        waiting, client.waiting = (*handover.waiting, *client.waiting), []
+        for id_, notification, home in waiting:
+            if id_ in client.subscriptions:
+                broker.deliver(client.subscriptions[id_], notification, home)
         self._look_again(client)
+
+    def send_waited(self, to: str, waited: m.Waited) -> None:
+        """As export rules let it: from here, or else from the publisher's broker; or else not at all."""
+        broker, n = self.broker, waited.notification
+        if to == broker.id:
+            self.waited(waited, "")
+        elif broker.send_data(to, waited, n):
+            pass
+        elif waited.home != broker.id and broker.federation.may_hear(waited.home, to, n):
+            broker.send((waited.home,), m.Redirect(n.key, (waited.subscription,), to, waited=True))
+        else:
+            broker.drop(waited.client, waited.subscription, n, f"export rules do not let it follow the client to {to}")
+
+    def waited(self, waited: m.Waited, _sender: str) -> None:
+        broker = self.broker
+        client = broker.clients.get(waited.client)
+        if client is None and (moved := broker.state.moved.get(waited.client)) is not None:
+            self.send_waited(moved.to, waited)
+        elif client is not None and waited.subscription in client.subscriptions:
+            broker.deliver(client.subscriptions[waited.subscription], waited.notification, waited.home)
+        elif client is not None and client.awaiting and len(client.waiting) < WAITING_MAX:
+            client.waiting.append((waited.subscription, waited.notification, waited.home))
+        else:
+            broker.drop(waited.client, waited.subscription, waited.notification, "the subscription has ended")
 
     def _settle(self, name: str, client: Client) -> None:
         """All that belongs to the client is here: do what it asked for meanwhile, in the order in which it asked."""

@@ -123,6 +123,7 @@ class Redirect(Struct, frozen=True, tag=True, gc=False):
     notification: tuple[str, str]  # its key
     subscriptions: tuple[str, ...]
     to: str
+    waited: bool = False  # it is the client's already
 
 
 class Offer(NamedTuple):
@@ -193,6 +194,15 @@ class Delivery(Struct, frozen=True, tag=True, gc=False):
     home: str  # the publisher's broker
     recalled: bool = False  # published before the subscription came to where it is matched: look where its client was then
     forwards: int = 0  # by how many former homes, which may know less than the present one: look again
+
+
+class Waited(Struct, frozen=True, tag=True, gc=False):
+    """A notification that waited for a client at a former home and is the client's already, but travels under export rules."""
+
+    client: str
+    subscription: str
+    notification: Notification
+    home: str  # the publisher's broker
 
 
 class PutAdvertisement(Struct, frozen=True, tag=True, gc=False):
@@ -314,7 +324,7 @@ Request: TypeAlias = (
 )  # fmt: skip
 BrokerMessage: TypeAlias = (
     ClientLocation | PutSubscription | DropSubscription | Event | RestrictedEvent | Delivery | PutAdvertisement
-    | DropAdvertisement | Outdated | Redirect
+    | DropAdvertisement | Waited | Outdated | Redirect
     | Guest | JoinArea | AreaReady | LeaveArea | VisibilityNews | Ask | Found | HandoverRequest
     | Handover | Digest | DigestDiffers | Relay | Routed | Resync
 )  # fmt: skip

@@ -91,3 +91,8 @@ def own_id(client: str, id_: str) -> str:
 def given_id(own: str) -> str:
     """The id that the client gave it."""
     return own.partition(UNIT)[2]
+
+
+def client_of(own: str) -> str:
+    """Whose subscription it is."""
+    return own.partition(UNIT)[0]
