@@ -264,7 +264,7 @@ class Broker:
             return
         delivery = m.Delivery(notification, ids, home, recalled, forwards + 1)
         if not self.send_data(there, delivery, notification) and home != self.id:
-            self.send((home,), m.Redirect(notification.key, ids, there))
+            self.send((home,), m.Redirect(notification.key, ids, there, recalled=recalled))
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
         notification = self.state.restricted.get(redirect.notification)
@@ -272,7 +272,7 @@ class Broker:
             for id_ in redirect.subscriptions:
                 self.handovers.send_waited(redirect.to, m.Waited(client_of(id_), id_, notification, self.id))
         elif notification is not None:
-            delivery = m.Delivery(notification, redirect.subscriptions, self.id, forwards=1)
+            delivery = m.Delivery(notification, redirect.subscriptions, self.id, redirect.recalled, 1)
             if redirect.to == self.id:
                 self._delivery(delivery, "")
             else:

@@ -124,7 +124,7 @@ class Handovers:
             client=name,
             turn=request.turn,
             clock=broker.state.clock,
-            known=not client.overtaken_by or bool(subscriptions or client.advertisements),
+            known=not client.overtaken_by or bool(subscriptions or client.advertisements or client.location),
             overtaken_by=client.overtaken_by,
             stay=client.turn + 1,
             location=client.location,

@@ -124,6 +124,7 @@ class Redirect(Struct, frozen=True, tag=True, gc=False):
     subscriptions: tuple[str, ...]
     to: str
     waited: bool = False  # it is the client's already
+    recalled: bool = False  # as in the delivery that could not go on
 
 
 class Offer(NamedTuple):
