@@ -25,8 +25,10 @@ from hanse.matching import MatchIndex
 from hanse.matching.meaning import check_filters, lies_in, passes_q, selects
 from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription, check_payload
 from hanse.routing import messages as m
+from hanse.routing.borders import Borders
 from hanse.routing.federation import export_types
 from hanse.routing.handover import Handovers
+from hanse.routing.post import Post
 from hanse.routing.queries import Queries
 from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
@@ -44,7 +46,7 @@ from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
 
 class _Dump(Struct):
@@ -67,11 +69,13 @@ class Broker:
         self._use(BrokerState())
         if (strategy := STRATEGIES.get(settings.strategy) or STUDIED.get(settings.strategy)) is None:
             raise InvalidInput(f"there is no strategy {settings.strategy!r}; take one of {', '.join(STRATEGIES)}")
+        post, borders = Post(self), Borders(self)
+        self.send = post.send
+        self.send_data = post.send_data
         self.strategy = strategy(self)
         self.handovers = Handovers(self)
         self.queries = Queries(self)
         self.repair = Repair(self)
-        self._mesh = self.federation.is_mesh
         self._flood_locations = settings.flood_locations
         self._match_known_locations = settings.match_known_locations
         self._deduplicates = "dedup" not in settings.ablations
@@ -85,7 +89,7 @@ class Broker:
             m.Attach: self.handovers.attach,
             m.Disconnect: self.handovers.disconnect,
             m.Detach: self._detach,
-            m.SetVisibility: self._set_visibility,
+            m.SetVisibility: borders.set,
             m.JoinScope: self._join_scope,
             m.LeaveScope: self._leave_scope,
             m.Tick: self._tick,
@@ -99,7 +103,7 @@ class Broker:
             m.Event: self.strategy.event,
             m.Delivery: self._delivery,
             m.RestrictedEvent: self._restricted_event,
-            m.VisibilityNews: self._visibility_news,
+            m.VisibilityNews: borders.heard,
             m.Redirect: self._redirect,
             m.Outdated: self._outdated,
             m.Waited: self.handovers.waited,
@@ -108,8 +112,8 @@ class Broker:
             m.Resync: self.repair.resync,
             m.Digest: self.repair.digest,
             m.DigestDiffers: self.repair.differs,
-            m.Relay: self._relay,
-            m.Routed: self._routed,
+            m.Relay: post.relay,
+            m.Routed: post.routed,
             **self.strategy.handlers(),
         }
         if node not in settings.served:
@@ -152,58 +156,6 @@ class Broker:
         for client, place in kept.state.locations.items():
             broker.index.move(client, place.location)
         return broker
-
-    # --- sending ----------------------------------------------------------------------------------------------------
-
-    def send(self, targets: Sequence[str], message: m.BrokerMessage) -> None:
-        """To other brokers wherever they are; one copy on each link, however many of them lie behind it."""
-        if not targets:
-            return
-        if self._mesh:
-            self.effects.append(m.Send(tuple(targets), message))
-            return
-        self._forward(self.id, targets, message)
-
-    def _forward(self, source: str, targets: Iterable[str], message: m.BrokerMessage) -> None:
-        behind: dict[str, list[str]] = {}
-        for target in targets:
-            behind.setdefault(self.federation.next_hop(self.id, target), []).append(target)
-        for hop, destinations in behind.items():
-            if destinations == [hop] and source == self.id:
-                self.effects.append(m.Send((hop,), message))
-            else:
-                self.effects.append(m.Send((hop,), m.Relay(source, tuple(destinations), message)))
-
-    def send_data(self, target: str, message: m.BrokerMessage, notification: Notification) -> bool:
-        """To one broker, along links whose export rules let the notification pass; False where there is no such way."""
-        types = export_types(notification)
-        if self.federation.is_open_to(types, notification.entity):
-            self.send((target,), message)
-            return True
-        parents = self.federation.audience(self.id, types, notification.entity)
-        if target not in parents:
-            return False
-        route = [target]
-        while parents[route[-1]] != self.id:
-            route.append(parents[route[-1]])
-        route.reverse()
-        self.effects.append(m.Send((route[0],), message if len(route) == 1 else m.Routed(self.id, tuple(route), message)))
-        return True
-
-    def _relay(self, relay: m.Relay, _sender: str) -> None:
-        others = relay.destinations
-        if self.id in others:
-            others = tuple(node for node in others if node != self.id)
-            self._handlers[type(relay.message)](relay.message, relay.source)
-        if others:
-            self._forward(relay.source, others, relay.message)
-
-    def _routed(self, routed: m.Routed, _sender: str) -> None:
-        if len(routed.route) <= 1:
-            self._handlers[type(routed.message)](routed.message, routed.source)
-        else:
-            rest = routed.route[1:]
-            self.effects.append(m.Send((rest[0],), m.Routed(routed.source, rest, routed.message)))
 
     # --- matching and delivery --------------------------------------------------------------------------------------
 
@@ -599,29 +551,6 @@ class Broker:
 
     # --- operators and time -----------------------------------------------------------------------------------------
 
-    def _set_visibility(self, change: m.SetVisibility, _sender: str) -> None:
-        graph = self.scopes.graphs.get(change.dimension)
-        self.strategy.borders_change()
-        try:
-            if graph is None:
-                raise InvalidInput(f"there is no dimension {change.dimension!r}")
-            graph.set_filter(change.scope, change.superscope, out=change.out, into=change.into)
-        except InvalidInput as error:
-            self.reject("", str(error))
-            return
-        for one in _each_way(change):
-            news = self.state.borders[_border(one)] = m.VisibilityNews(one, self.next_version(), self.id)
-            self.send(self.federation.others[self.id], news)
-
-    def _visibility_news(self, news: m.VisibilityNews, _sender: str) -> None:
-        change = news.change
-        known = self.state.borders.get(_border(change))
-        if known is None or (known.version, known.origin) < (news.version, news.origin):
-            self.heard_version(news.version)
-            self.strategy.borders_change()
-            self.state.borders[_border(change)] = news
-            self.scopes.graphs[change.dimension].set_filter(change.scope, change.superscope, out=change.out, into=change.into)
-
     def _join_scope(self, join: m.JoinScope, _sender: str) -> None:
         if reason := self._unknown_scope({join.dimension: join.scope}):
             self.reject("", reason)
@@ -656,14 +585,3 @@ class Broker:
 def as_advertised(advertisement: Advertisement, notification: Notification) -> bool:
     """Whether a notification is one of those that an advertisement speaks of."""
     return selects(advertisement.selectors, notification) and passes_q(advertisement.q, notification)
-
-
-def _each_way(change: m.SetVisibility) -> list[m.SetVisibility]:
-    """One change for each direction of a border: they are decided one by one."""
-    each = (msgspec.structs.replace(change, into=None), msgspec.structs.replace(change, out=None))
-    return [one for one in each if one.out is not None or one.into is not None]
-
-
-def _border(change: m.SetVisibility) -> str:
-    way = "out" if change.out is not None else "into"
-    return f"{change.dimension}\n{change.scope}\n{change.superscope}\n{way}"
