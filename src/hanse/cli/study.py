@@ -18,7 +18,7 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of all that is random.")
 
 
 @app.command()
-def mudebs(out: Out = Path("out/mudebs"), json: Json = False, quick: Quick = False, seed: Seed = 0) -> None:
+def mudebs(out: Out = Path("out/mudebs"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
     """muDEBS scenarios 1, 2 and 3: subscribe and notification messages with scopes in one to three dimensions.
 
     Example: hanse study mudebs --out out/mudebs
@@ -29,7 +29,7 @@ def mudebs(out: Out = Path("out/mudebs"), json: Json = False, quick: Quick = Fal
 
 
 @app.command()
-def disgb(out: Out = Path("out/disgb"), json: Json = False, quick: Quick = False, seed: Seed = 0) -> None:
+def disgb(out: Out = Path("out/disgb"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
     """DisGB: analysis table I, experiment figures 5-7, simulation figures 9-12 and table III.
 
     Example: hanse study disgb --out out/disgb

@@ -7,6 +7,7 @@ Links are directed: an export rule says what its source lets go to its target.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -143,6 +144,18 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
             found[link.source].append((link.target, link.export))
         return {node: tuple(rules) for node, rules in found.items()}
 
+    def _reached(self, source: str, passes: Callable[[ExportRule], bool]) -> dict[str, str]:
+        """The nodes within reach along links whose rules let something pass, each with the node before it."""
+        parents = {source: source}
+        queue = deque([source])
+        while queue:
+            node = queue.popleft()
+            for other, rule in self._rules[node]:
+                if other not in parents and passes(rule):
+                    parents[other] = node
+                    queue.append(other)
+        return parents
+
     @cached_property
     def _audiences(self) -> dict[tuple[str, tuple[str, ...], str | None], dict[str, str]]:
         return {}
@@ -155,14 +168,7 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
         key = (source, types, entity)
         parents = self._audiences.get(key)
         if parents is None:
-            parents = {source: source}
-            queue = deque([source])
-            while queue:
-                node = queue.popleft()
-                for other, rule in self._rules[node]:
-                    if other not in parents and rule.allows(types, entity):
-                        parents[other] = node
-                        queue.append(other)
+            parents = self._reached(source, lambda rule: rule.allows(types, entity))
             if len(self._audiences) >= MAX_AUDIENCES_KEPT:
                 self._audiences.clear()
             self._audiences[key] = parents
@@ -196,16 +202,12 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
         key = (provider, name, entity)
         parents = self._offer_trees.get(key)
         if parents is None:
-            parents = {provider: provider}
-            queue = deque([provider])
-            while queue:
-                node = queue.popleft()
-                for other, rule in self._rules[node]:
-                    if other in parents:
-                        continue
-                    if name is None or (rule.allows_type(name) if entity is None else rule.allows((name,), entity)):
-                        parents[other] = node
-                        queue.append(other)
+            if name is None:
+                parents = self._reached(provider, lambda _: True)
+            elif entity is None:
+                parents = self._reached(provider, lambda rule: rule.allows_type(name))
+            else:
+                parents = self._reached(provider, lambda rule: rule.allows((name,), entity))
             if len(self._offer_trees) >= MAX_AUDIENCES_KEPT:
                 self._offer_trees.clear()
             self._offer_trees[key] = parents
