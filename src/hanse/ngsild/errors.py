@@ -73,7 +73,7 @@ class TooManyPending(NgsiLdError):
 
 
 class LdContextNotAvailable(NgsiLdError):
-    status, type, title = 503, "LdContextNotAvailable", "A remote @context is not available"
+    status, type, title = 504, "LdContextNotAvailable", "A remote @context is not available"
 
 
 class NonexistentTenant(NgsiLdError):
