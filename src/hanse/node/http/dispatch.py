@@ -1,0 +1,105 @@
+"""From a path and a method to its endpoint, and from whatever is raised to ProblemDetails.
+
+Paths are found by a dictionary on their first segments and their length, not by trying regular expressions one after the other: this
+runs for every request.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import structlog
+
+from hanse.model import InvalidInput
+from hanse.ngsild import errors
+from hanse.node.http.answers import Answer, problem_answer
+from hanse.node.http.call import Call, Endpoint, Path, path_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from hanse.node.tenant import Node
+
+_BODIED: Final = frozenset({"POST", "PUT", "PATCH"})
+_TENANT = re.compile(r"[A-Za-z0-9_.-]{1,50}")
+_Pattern: TypeAlias = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...], dict[str, Endpoint]]
+
+log = structlog.get_logger("hanse.http")
+
+
+class Dispatcher:
+    """An ASGI application over a table of paths."""
+
+    def __init__(self, node: Node, paths: Iterable[Path]) -> None:
+        self.node = node
+        self._table: dict[tuple[int, str], list[_Pattern]] = {}
+        for path in paths:
+            parts = path.template.strip("/").split("/")
+            fixed = tuple((i, part) for i, part in enumerate(parts) if not part.startswith("{"))
+            named = tuple((i, part[1:-1]) for i, part in enumerate(parts) if part.startswith("{"))
+            key = (len(parts), parts[2] if len(parts) > 2 else "")
+            # fixed segments win over named ones
+            self._table.setdefault(key, []).append((fixed, named, path.endpoints))
+            self._table[key].sort(key=lambda pattern: -len(pattern[0]))
+
+    def _find(self, segments: list[str]) -> tuple[dict[str, Endpoint], dict[str, str]]:
+        key = (len(segments), segments[2] if len(segments) > 2 else "")
+        for fixed, named, endpoints in self._table.get(key, ()):
+            if all(segments[i] == part for i, part in fixed):
+                return endpoints, {name: segments[i] for i, name in named}
+        raise errors.ResourceNotFound(f"there is no path /{'/'.join(segments)[:200]}")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tenant_header: bytes | None = None
+        for name, value in scope["headers"]:
+            if name == b"ngsild-tenant":
+                tenant_header = value
+        try:
+            answer = await self._answer(scope, receive, tenant_header)
+        except errors.NgsiLdError as error:
+            answer = problem_answer(error)
+            if error.status == 405:
+                answer.add("Allow", getattr(error, "allow", ""))
+        except InvalidInput as error:
+            answer = problem_answer(errors.BadRequestData(str(error)))
+        except Exception:
+            log.exception("a request failed", method=scope["method"], path=scope["path"])
+            answer = problem_answer(errors.NgsiLdError("this is our fault; the node's log says more"))
+        if tenant_header is not None and isinstance(answer, Answer):
+            answer.headers.append((b"ngsild-tenant", tenant_header))
+        await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, tenant_header: bytes | None) -> ASGIApp:
+        raw_path = scope.get("raw_path") or scope["path"].encode()
+        if len(raw_path) + len(scope["query_string"]) > self.node.settings.limits.url_bytes_max:
+            raise errors.InvalidRequest("the URL is too long; use POST /entityOperations/query for a long query")
+        endpoints, path = self._find(path_segments(raw_path.decode("latin-1")))
+        method = scope["method"]
+        endpoint = endpoints.get(method)
+        if endpoint is None:
+            if method == "OPTIONS":
+                return _allow(endpoints)
+            if method == "HEAD" and "GET" in endpoints:
+                endpoint = endpoints["GET"]
+            else:
+                refused = errors.MethodNotAllowed(f"{method[:20]} is not possible here; use {', '.join(sorted(endpoints))}")
+                refused.allow = ", ".join(sorted(endpoints))  # type: ignore[attr-defined]
+                raise refused
+        name = ""
+        if tenant_header is not None:
+            name = tenant_header.decode("latin-1")
+            if not _TENANT.fullmatch(name):
+                raise errors.BadRequestData("a tenant's name has 1 to 50 letters, digits, and _ . -")
+        tenant = self.node.tenants.get(name) or await self.node.tenant(name, create=endpoint.makes_tenant)
+        return await endpoint.handler(Call(self.node, tenant, endpoint, scope, receive, path))
+
+
+def _allow(endpoints: dict[str, Endpoint]) -> Answer:
+    answer = Answer(204)
+    answer.add("Allow", ", ".join(sorted({*endpoints, "OPTIONS"})))
+    if "PATCH" in endpoints:
+        answer.add("Accept-Patch", "application/json, application/ld+json, application/merge-patch+json")
+    return answer

@@ -1,0 +1,226 @@
+"""One tenant of a node: its store, broker, contexts, subscriptions and registrations, and the one way in which an entity changes.
+
+A change goes like this, all on the event loop's thread, so that changes of one entity never cross: the newest state is read,
+a pure operation of `hanse.ngsild` says what it becomes, the broker says which subscriptions hear of it, their notifications are
+rendered, and everything is handed to the store as one submission. After the commit the request is answered and the notifications leave.
+A crash before the commit leaves nothing behind; one after it leaves the notifications in the outbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+from msgspec import Struct
+
+from hanse.model import WORLD, Geofence, InvalidInput, Location, Notification, geofence_from_geojson
+from hanse.ngsild.entity import DEFAULT_VOCAB, LOCATION, Change, Entity, default_instance, now_text
+from hanse.ngsild.errors import NonexistentTenant, TooManyPending
+from hanse.ngsild.operations import Outcome, delete
+from hanse.node.contexts import ContextService
+from hanse.node.entity_maps import EntityMaps
+from hanse.node.notifier import Notifier
+from hanse.node.registrations import Registrations
+from hanse.node.snapshots import Snapshots
+from hanse.node.store import PutDelivery, SaveChange, Store
+from hanse.node.subscriptions import Subscriptions
+from hanse.routing import Broker, Federation, Settings
+from hanse.routing import messages as m
+from hanse.routing.federation import Node as FederatedNode
+
+if TYPE_CHECKING:
+    from hanse.node.settings import NodeSettings
+    from hanse.node.store import Write
+
+EVENT_GEOFENCE = DEFAULT_VOCAB + "eventGeofence"
+EXPIRY_S = 1.0  # how often transient entities that have ended are removed; nobody sees them before that either
+DEFAULT_TENANT = ""
+
+T = TypeVar("T", bound="Change | Outcome | None")
+
+log = structlog.get_logger("hanse.node")
+
+
+class Applied(Struct):
+    """An operation that was accepted; durable once `committed` is done."""
+
+    result: Any
+    change: Change | None
+    committed: asyncio.Future[None] | None
+
+
+class Tenant:
+    def __init__(self, name: str, store: Store, settings: NodeSettings) -> None:
+        self.name = name
+        self.store = store
+        self.settings = settings
+        self.publisher = f"urn:hanse:node:{settings.node.id}"
+        federation = Federation((FederatedNode(settings.node.id, community=settings.node.community),))
+        self.broker = Broker(settings.node.id, Settings("flood-events", federation))
+        self.contexts = ContextService(store, settings)
+        self.notifier = Notifier(self)
+        self.subscriptions = Subscriptions(self)
+        self.registrations = Registrations(self)
+        self.entity_maps = EntityMaps(self)
+        self.snapshots = Snapshots(self)
+        self.on_change: list[Callable[[Change], None]] = []  # told of every change, after its commit
+        self._published = 0
+        self._started_ms = _now_ms()
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self.contexts.start()
+        await self.notifier.start()
+        await self.subscriptions.start()
+        await self.registrations.start()
+        await self.entity_maps.start()
+        await self.snapshots.start()
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self.subscriptions.stop()
+        await self.registrations.stop()
+        await self.notifier.stop()
+        await self.contexts.stop()
+        await self.store.close()
+
+    # --- the one way in which an entity changes ---------------------------------------------------------------------
+
+    async def change(self, id_: str, operation: Callable[[Entity | None], T], name: str) -> T:
+        """Read, modify, write, durably. `operation` raises to refuse; None (or an outcome without a change) changes nothing."""
+        applied = self.apply(id_, operation, name)
+        if applied.committed is not None:
+            await applied.committed
+        return applied.result  # type: ignore[no-any-return]
+
+    def apply(self, id_: str, operation: Callable[[Entity | None], Any], name: str, *more: Write) -> Applied:
+        """The same without waiting for the disk: the next operation on the entity sees this one already."""
+        result = operation(self.store.latest(id_))
+        change = result.change if isinstance(result, Outcome) else result
+        if change is None:
+            return Applied(result, None, None)
+        return Applied(result, change, self._save(change, name, more))
+
+    def _save(self, change: Change, name: str, more: Iterable[Write]) -> asyncio.Future[None]:
+        deliveries = self.subscriptions.deliveries(change, self._routed(change))
+        committed = self.store.submit(SaveChange(change, name), *(PutDelivery(d) for d in deliveries), *more)
+        if deliveries or self.on_change:
+
+            def after(done: asyncio.Future[None]) -> None:
+                if done.cancelled() or done.exception() is not None:
+                    return
+                if deliveries:
+                    self.notifier.dispatch(deliveries)
+                for tell in self.on_change:
+                    tell(change)
+
+            committed.add_done_callback(after)
+        return committed
+
+    def _routed(self, change: Change) -> list[m.Effect]:
+        """What the broker says to a change: who hears of it."""
+        broker = self.broker
+        if not broker.held:
+            return []
+        self._published += 1
+        entity = change.entity
+        location, geofence = _places(entity)
+        notification = Notification(
+            id=f"{self._started_ms}-{self._published}",
+            publisher=self.publisher,
+            types=entity.types,
+            entity=entity.id,
+            attributes=entity.attributes,
+            location=location,
+            geofence=geofence,
+        )
+        return broker.handle(m.Publish(notification), now_ms=_now_ms())
+
+    async def _sweep(self) -> None:
+        """Remove transient entities that have ended, as if someone had deleted them."""
+        while True:
+            await asyncio.sleep(EXPIRY_S)
+            try:
+                now = now_text()
+                for id_ in self.store.expired(now):
+                    await self.change(id_, lambda entity: delete(entity, now) if entity is not None else None, "expire")
+                await self.entity_maps.sweep(now)
+            except TooManyPending:
+                continue
+            except Exception:
+                log.exception("removing what has expired failed", tenant=self.name)
+
+
+def _places(entity: Entity) -> tuple[Location | None, Geofence]:
+    """Where an entity is, and where its news may be heard."""
+    location, geofence = None, WORLD
+    place = entity.attributes.get(LOCATION)
+    if place:
+        instance = default_instance(place)
+        value = instance.get("value") if instance else None
+        if isinstance(value, dict) and value.get("type") == "Point":
+            lon, lat = value["coordinates"][:2]
+            try:
+                location = Location(lat, lon)
+            except InvalidInput:
+                location = None
+    fence = entity.attributes.get(EVENT_GEOFENCE)
+    if fence:
+        instance = default_instance(fence)
+        if instance and isinstance(instance.get("value"), dict):
+            geofence = geofence_from_geojson(instance["value"])
+    return location, geofence
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Node:
+    """The process: its tenants, and what they share."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.tenants: dict[str, Tenant] = {}
+        self.started_at = now_text()
+        self._opening = asyncio.Lock()
+
+    @property
+    def directory(self) -> Path | None:
+        return Path(self.settings.store.data) if self.settings.store.data else None
+
+    async def start(self) -> None:
+        await self._open(DEFAULT_TENANT)
+        if self.directory is not None:
+            for name in Store.tenants(self.directory):
+                if name not in self.tenants:
+                    await self._open(name)
+
+    async def stop(self) -> None:
+        for tenant in self.tenants.values():
+            await tenant.stop()
+        self.tenants.clear()
+
+    async def tenant(self, name: str, *, create: bool) -> Tenant:
+        """The tenant of that name. Raises NonexistentTenant if there is none and none may be made."""
+        async with self._opening:
+            tenant = self.tenants.get(name)
+            if tenant is not None:
+                return tenant
+            if not create or not self.settings.tenants.create:
+                raise NonexistentTenant(f"there is no tenant {name!r}; the first write to it makes it")
+            if len(self.tenants) >= self.settings.tenants.max:
+                raise TooManyPending(f"there are {self.settings.tenants.max} tenants already")
+            return await self._open(name)
+
+    async def _open(self, name: str) -> Tenant:
+        tenant = Tenant(name, Store.open(self.directory, name, self.settings.store), self.settings)
+        await tenant.start()
+        self.tenants[name] = tenant
+        return tenant
