@@ -172,10 +172,12 @@ def test_wrong_credentials_a_dead_port_and_a_silent_peer_are_told_apart() -> Non
             await MqttConnection(address(broker.url)).connect()
         with pytest.raises(MqttUnreachable, match="cannot be reached"):
             await MqttConnection(address(f"mqtt://127.0.0.1:{free_port()}")).connect()
-        silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        silent_ones: list[asyncio.StreamWriter] = []
+        silent = await asyncio.start_server(lambda _reader, writer: silent_ones.append(writer), "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(MqttUnreachable, match="does not answer"):
             await MqttConnection(address(f"mqtt://127.0.0.1:{port}"), timeout_s=0.1).connect()
+        silent_ones[0].close()
         silent.close()
         closing = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         port = closing.sockets[0].getsockname()[1]
