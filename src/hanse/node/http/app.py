@@ -1,0 +1,91 @@
+"""The ASGI application of a node: NGSI-LD and Hanse's own API by table, the rest (streams, pages) by starlette."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+
+from hanse.node.http import (
+    attributes,
+    batch,
+    contexts,
+    discovery,
+    entities,
+    entity_maps,
+    health,
+    native,
+    openapi,
+    registration_subscriptions,
+    registrations,
+    snapshots,
+    source_identity,
+    streams,
+    subscriptions,
+    temporal,
+)
+from hanse.node.http.dispatch import Dispatcher
+from hanse.node.tenant import Node
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import Receive, Scope, Send
+
+    from hanse.node.settings import NodeSettings
+
+SWITCH_INTERVAL_S = 0.0005  # the thread that commits gets the interpreter back soon, even while requests pour in
+PATHS = [
+    path
+    for module in (
+        entities,
+        attributes,
+        batch,
+        discovery,
+        subscriptions,
+        temporal,
+        contexts,
+        registrations,
+        registration_subscriptions,
+        entity_maps,
+        snapshots,
+        source_identity,
+        native,
+    )
+    for path in module.paths
+]
+
+
+class Application:
+    """One node as an ASGI application. `lifespan` starts and stops the node with the server."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.node = Node(settings)
+        self._dispatch = Dispatcher(self.node, PATHS)
+        routes = [*streams.routes, *health.routes, *openapi.routes]
+        self._rest = Starlette(routes=routes, lifespan=self._lifespan)
+        self._rest.state.node = self.node
+        self._others = tuple({route.path for route in routes if route.path.startswith("/hanse/v1/")})
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        await self.node.start()
+        try:
+            yield
+        finally:
+            await self.node.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            if path.startswith("/ngsi-ld/v1/") or (path.startswith("/hanse/v1/") and path not in self._others):
+                await self._dispatch(scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
+
+
+def create_app(settings: NodeSettings) -> Application:
+    return Application(settings)

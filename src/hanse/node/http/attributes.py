@@ -1,0 +1,134 @@
+"""/entities/{id}/attrs: append, update, partially update, replace, delete attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hanse.ngsild import errors, operations
+from hanse.ngsild.entity import Entity, now_text
+from hanse.ngsild.operations import Outcome
+from hanse.ngsild.parsing import parse_attribute, parse_fragment
+from hanse.ngsild.uris import check_uri
+from hanse.node.http.call import Call, Endpoint, Path, ngsi
+from hanse.node.http.entities import SIMPLIFIED, found, of_type, with_id
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from hanse.ngsild.contexts import Context
+
+
+def updated(call: Call, outcome: Outcome, context: Context) -> ASGIApp:
+    """204 if all of it was done; else 207 with what was, and what was not and why."""
+    if not outcome.not_updated:
+        return call.no_content()
+    return call.answer(update_result(outcome, context), status=207)
+
+
+def update_result(outcome: Outcome, context: Context) -> dict[str, Any]:
+    return {
+        "updated": [context.compact_iri(name) for name in outcome.updated],
+        "notUpdated": [{"attributeName": context.compact_iri(name), "reason": reason} for name, reason in outcome.not_updated],
+    }
+
+
+async def append(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    body, context = await call.json()
+    now = now_text()
+    with_id(body, id_)
+    fragment = parse_fragment(body, context, now)
+    overwrite = "noOverwrite" not in call.options
+
+    def appended(old: Entity | None) -> Outcome:
+        return operations.append(of_type(call, context, found(id_, old)), fragment, now, overwrite=overwrite)
+
+    return updated(call, await call.tenant.change(id_, appended, "append"), context)
+
+
+async def update(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    body, context = await call.json()
+    now = now_text()
+    with_id(body, id_)
+    simplified = bool(SIMPLIFIED & (call.options | {call.params.get("format", "")}))
+    fragment = parse_fragment(body, context, now, simplified=simplified, allow_null=True)
+
+    def changed(old: Entity | None) -> Outcome:
+        return operations.update(of_type(call, context, found(id_, old)), fragment, now)
+
+    return updated(call, await call.tenant.change(id_, changed, "update"), context)
+
+
+async def partial_update(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    body, context = await call.json()
+    now = now_text()
+    name = context.expand_term(call.path["attribute"])
+    instances = parse_attribute(call.path["attribute"], body, context, now, partial=True)
+
+    def changed(old: Entity | None) -> Outcome:
+        return operations.partial_update(of_type(call, context, found(id_, old)), name, instances, now)
+
+    await call.tenant.change(id_, changed, "partial-update")
+    return call.no_content()
+
+
+async def replace(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    body, context = await call.json()
+    now = now_text()
+    name = context.expand_term(call.path["attribute"])
+    instances = parse_attribute(call.path["attribute"], body, context, now)
+
+    def changed(old: Entity | None) -> Outcome:
+        return operations.replace_attribute(of_type(call, context, found(id_, old)), name, instances, now)
+
+    await call.tenant.change(id_, changed, "replace-attribute")
+    return call.no_content()
+
+
+async def delete(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    context = await call.context()
+    now = now_text()
+    name = context.expand_term(call.path["attribute"])
+    dataset = call.params.get("datasetId")
+    if dataset is not None:
+        check_uri(dataset, "datasetId")
+    delete_all = call.flag("deleteAll")
+
+    def changed(old: Entity | None) -> Outcome:
+        return operations.delete_attribute(of_type(call, context, found(id_, old)), name, dataset, delete_all, now)
+
+    await call.tenant.change(id_, changed, "delete-attribute")
+    return call.no_content()
+
+
+async def retrieve(call: Call) -> ASGIApp:
+    """Not in the specification, but what anyone would try: one attribute, normalized."""
+    from hanse.ngsild.representation import View, represent
+
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    context = await call.context()
+    entity = of_type(call, context, found(id_, call.tenant.store.entity(id_)))
+    name = context.expand_term(call.path["attribute"])
+    if name not in entity.attributes:
+        raise errors.ResourceNotFound(f"the entity {id_!r} has no attribute {call.path['attribute']!r}")
+    return call.answer(represent(entity, context, View(attrs=(name,)))[context.compact_iri(name)])
+
+
+paths: list[Path] = [
+    ngsi(
+        "/entities/{id}/attrs",
+        POST=Endpoint(append, ("options", "type", "local")),
+        PATCH=Endpoint(update, ("options", "format", "type", "local")),
+    ),
+    ngsi(
+        "/entities/{id}/attrs/{attribute}",
+        GET=Endpoint(retrieve, ("type", "local")),
+        PATCH=Endpoint(partial_update, ("type", "local", "options")),
+        PUT=Endpoint(replace, ("type", "local", "options")),
+        DELETE=Endpoint(delete, ("datasetId", "deleteAll", "type", "local")),
+    ),
+]

@@ -1,0 +1,185 @@
+"""/entityOperations: create, upsert, update, merge and delete many entities at once; what fails is told, the rest is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hanse.model import InvalidInput
+from hanse.ngsild import errors, operations
+from hanse.ngsild.contexts import Context
+from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.ngsild.operations import Outcome
+from hanse.ngsild.parsing import parse_entity, parse_fragment
+from hanse.ngsild.uris import check_uri
+from hanse.node.http.call import Call, Endpoint, Path, ngsi
+from hanse.node.http.entities import creation, found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp
+
+Operation: TypeAlias = "Callable[[Entity | None], Change | Outcome | None]"
+Prepare: TypeAlias = "Callable[[Any, Context], Operation]"  # of one document: raises if it cannot be used
+
+
+class _Results:
+    """What became of each document."""
+
+    def __init__(self) -> None:
+        self.success: list[str] = []
+        self.created: list[str] = []
+        self.errors: list[dict[str, Any]] = []
+        self._pending: list[tuple[str, bool, asyncio.Future[None]]] = []
+
+    def failed(self, id_: str | None, error: Exception) -> None:
+        problem = error if isinstance(error, errors.NgsiLdError) else errors.BadRequestData(str(error))
+        self.errors.append(({"entityId": id_} if id_ else {}) | {"error": problem.problem()})
+
+    def done(self, id_: str, created: bool, committed: asyncio.Future[None] | None) -> None:
+        if committed is None:
+            self._succeeded(id_, created)
+        else:
+            self._pending.append((id_, created, committed))
+
+    def _succeeded(self, id_: str, created: bool) -> None:
+        (self.created if created else self.success).append(id_)
+
+    async def durable(self) -> None:
+        """Wait for the disk; a document that it refused has failed."""
+        for id_, created, committed in self._pending:
+            try:
+                await committed
+            except errors.NgsiLdError as error:
+                self.failed(id_, error)
+            else:
+                self._succeeded(id_, created)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"success": self.created + self.success, "errors": self.errors}
+
+
+async def _documents(call: Call) -> list[Any]:
+    documents = await call.raw_json()
+    if not isinstance(documents, list):
+        raise errors.BadRequestData("a batch is a JSON array")
+    if not documents:
+        raise errors.BadRequestData("the batch is empty")
+    limit = call.node.settings.limits.batch_max
+    if len(documents) > limit:
+        raise errors.BadRequestData(f"the batch has {len(documents)} entities; send at most {limit} at once")
+    return documents
+
+
+async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
+    results = _Results()
+    for document in await _documents(call):
+        id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
+        try:
+            if not isinstance(document, dict):
+                raise errors.BadRequestData("an entity is a JSON object")
+            body, context = await call.contextual(document)
+            applied = call.tenant.apply(_id_of(body), prepare(body, context), name)
+        except (errors.NgsiLdError, InvalidInput) as error:
+            results.failed(id_, error)
+            continue
+        outcome = applied.result
+        if isinstance(outcome, Outcome) and outcome.not_updated and not outcome.updated:
+            name_, reason = outcome.not_updated[0]
+            results.failed(id_, errors.BadRequestData(f"{context.compact_iri(name_)}: {reason}"))
+        else:
+            created = applied.change is not None and applied.change.kind == "created"
+            results.done(str(id_), created, applied.committed)
+    await results.durable()
+    return results
+
+
+def _id_of(body: dict[str, Any]) -> str:
+    id_ = body.get("id")
+    if not isinstance(id_, str):
+        raise errors.BadRequestData("the entity has no id")
+    return check_uri(id_, "the id of an entity")
+
+
+async def create(call: Call) -> ASGIApp:
+    now = now_text()
+    results = await _run(call, lambda body, context: creation(parse_entity(body, context, now), now), "create")
+    if results.errors:
+        return call.answer(results.as_json(), status=207)
+    return call.answer(results.created, status=201)
+
+
+async def upsert(call: Call) -> ASGIApp:
+    now = now_text()
+    updates = "update" in call.options
+
+    def prepare(body: Any, context: Context) -> Operation:
+        def upserted(old: Entity | None) -> Change | Outcome | None:
+            if old is None:
+                return operations.create(parse_entity(body, context, now), now)
+            if updates:
+                return operations.append(old, parse_fragment(body, context, now), now)
+            return operations.replace(old, parse_entity(_typed(body, old), context, now), now)
+
+        return upserted
+
+    results = await _run(call, prepare, "upsert")
+    if results.errors:
+        return call.answer(results.as_json(), status=207)
+    return call.answer(results.created, status=201) if results.created else call.no_content()
+
+
+def _typed(body: dict[str, Any], old: Entity) -> dict[str, Any]:
+    return body if "type" in body else body | {"type": list(old.types)}
+
+
+async def update(call: Call) -> ASGIApp:
+    now = now_text()
+    overwrite = "noOverwrite" not in call.options
+
+    def prepare(body: Any, context: Context) -> Operation:
+        fragment = parse_fragment(body, context, now)
+        return lambda old: operations.append(found(body["id"], old), fragment, now, overwrite=overwrite)
+
+    return _told(call, await _run(call, prepare, "update"))
+
+
+async def merge(call: Call) -> ASGIApp:
+    now = now_text()
+
+    def prepare(body: Any, context: Context) -> Operation:
+        fragment = parse_fragment(body, context, now, allow_null=True)
+        return lambda old: operations.merge(found(body["id"], old), fragment, now)
+
+    return _told(call, await _run(call, prepare, "merge"))
+
+
+async def delete(call: Call) -> ASGIApp:
+    now = now_text()
+    results = _Results()
+    for id_ in await _documents(call):
+        try:
+            if not isinstance(id_, str):
+                raise errors.BadRequestData("a batch of deletions is an array of ids")
+            check_uri(id_, "the id of an entity")
+            applied = call.tenant.apply(id_, lambda old, id_=id_: operations.delete(found(id_, old), now), "delete")
+        except (errors.NgsiLdError, InvalidInput) as error:
+            results.failed(id_ if isinstance(id_, str) else None, error)
+        else:
+            results.done(id_, False, applied.committed)
+    await results.durable()
+    return _told(call, results)
+
+
+def _told(call: Call, results: _Results) -> ASGIApp:
+    return call.answer(results.as_json(), status=207) if results.errors else call.no_content()
+
+
+paths: list[Path] = [
+    ngsi("/entityOperations/create", POST=Endpoint(create, ("local",), makes_tenant=True)),
+    ngsi("/entityOperations/upsert", POST=Endpoint(upsert, ("options", "local"), makes_tenant=True)),
+    ngsi("/entityOperations/update", POST=Endpoint(update, ("options", "local"))),
+    ngsi("/entityOperations/merge", POST=Endpoint(merge, ("options", "local"))),
+    ngsi("/entityOperations/delete", POST=Endpoint(delete, ("local",))),
+]

@@ -1,0 +1,208 @@
+"""/entities: create, retrieve, query, replace, merge, delete, purge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hanse.ngsild import errors, operations
+from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.ngsild.operations import Outcome
+from hanse.ngsild.parameters import View, parse_query, parse_query_body, parse_view
+from hanse.ngsild.parsing import parse_entity, parse_fragment
+from hanse.ngsild.uris import check_uri
+from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON
+from hanse.node.http.call import Call, Endpoint, Path, ngsi
+from hanse.node.http.results import page_headers, represented
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp
+
+    from hanse.ngsild.contexts import Context
+    from hanse.ngsild.query import EntityQuery
+
+WITH_GEO: Final = (JSON, LD_JSON, GEO_JSON)
+VIEW_PARAMS: Final = (
+    "attrs", "pick", "omit", "options", "format", "lang", "datasetId", "geometryProperty", "join", "joinLevel", "containedBy",
+    "jsonKeys", "expandValues",
+)  # fmt: skip
+QUERY_PARAMS: Final = (
+    "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "local", "orderBy",
+    "collation",
+)  # fmt: skip
+PAGE_PARAMS: Final = ("limit", "offset", "count")
+SIMPLIFIED: Final = frozenset({"simplified", "keyValues"})
+
+
+async def create(call: Call) -> ASGIApp:
+    body, context = await call.json()
+    now = now_text()
+    entity = parse_entity(body, context, now)
+    await call.tenant.change(entity.id, creation(entity, now), "create")
+    return call.created(f"/entities/{entity.id}")
+
+
+def creation(entity: Entity, now: str) -> Callable[[Entity | None], Change]:
+    def made(old: Entity | None) -> Change:
+        if old is not None:
+            raise errors.AlreadyExists(f"there is an entity {entity.id!r} already; update it, or upsert it by a batch operation")
+        return operations.create(entity, now)
+
+    return made
+
+
+def found(id_: str, entity: Entity | None) -> Entity:
+    if entity is None:
+        raise errors.ResourceNotFound(f"there is no entity {id_!r}")
+    return entity
+
+
+def of_type(call: Call, context: Context, entity: Entity) -> Entity:
+    """The entity, if it is of a type that the request names."""
+    wanted = call.params.get("type")
+    if wanted and not {context.expand_type(name.strip()) for name in wanted.split(",")} & set(entity.types):
+        raise errors.ResourceNotFound(f"the entity {entity.id!r} is not of type {wanted!r}")
+    return entity
+
+
+async def retrieve(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    context = await call.context()
+    view = parse_view(call.params, context, geojson=call.wants_geojson)
+    entity = of_type(call, context, found(id_, call.tenant.store.entity(id_)))
+    if view.attrs and not any(name in entity.attributes for name in view.attrs):
+        raise errors.ResourceNotFound(f"the entity {id_!r} has none of the attributes asked for")
+    return call.answer(represented(call, entity, context, view), context)
+
+
+async def query(call: Call) -> ASGIApp:
+    context = await call.context()
+    asked = parse_query(call.params, context, call.node.settings.limits)
+    view = parse_view(call.params, context, geojson=call.wants_geojson)
+    check_selective(call, asked)
+    return await answered(call, asked, view, context)
+
+
+async def query_by_post(call: Call) -> ASGIApp:
+    body, context = await call.json()
+    asked, view = parse_query_body(body, call.params, context, call.node.settings.limits, geojson=call.wants_geojson)
+    check_selective(call, asked)
+    return await answered(call, asked, view, context)
+
+
+def check_selective(call: Call, asked: EntityQuery) -> None:
+    """A query has to say what it is about."""
+    if not (asked.selectors or asked.attrs or asked.q or asked.geo or asked.scope_q or call.flag("local")):
+        raise errors.BadRequestData(
+            "say at least one of type, id, idPattern, attrs, q, georel and scopeQ, or local=true for everything here"
+        )
+
+
+async def answered(call: Call, asked: EntityQuery, view: View, context: Context) -> ASGIApp:
+    """The page of entities that a query asks for."""
+    result = (
+        await call.tenant.entity_maps.query(call, asked)
+        if "entityMap" in call.params or "ngsild-entitymap" in call.headers
+        else None
+    )
+    if result is None:
+        result = await call.tenant.store.query(asked)
+    headers = page_headers(call, asked, len(result.entities), result.count)
+    headers |= getattr(result, "headers", {})
+    if result.count is not None and asked.count:
+        headers["NGSILD-Results-Count"] = str(result.count)
+    return call.answer(represented(call, result.entities, context, view), context, headers=headers)
+
+
+async def replace(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    body, context = await call.json()
+    now = now_text()
+    body = with_id(body, id_)
+    if isinstance(body, dict) and "type" not in body and (kept := call.tenant.store.latest(id_)) is not None:
+        body = body | {"type": list(kept.types)}
+    entity = parse_entity(body, context, now)
+
+    def replaced(old: Entity | None) -> Outcome | Change | None:
+        return operations.replace(of_type(call, context, found(id_, old)), entity, now)
+
+    await call.tenant.change(id_, replaced, "replace")
+    return call.no_content()
+
+
+def with_id(body: object, id_: str) -> object:
+    """A document with the id of the entity in the path, which it may repeat but not contradict."""
+    if not isinstance(body, dict):
+        raise errors.BadRequestData("an entity is a JSON object")
+    if body.get("id", id_) != id_:
+        raise errors.BadRequestData(f"the id in the body is not {id_!r}, as in the path; leave it out")
+    return body | {"id": id_}
+
+
+async def merge(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    body, context = await call.json()
+    now = now_text()
+    with_id(body, id_)
+    simplified = bool(SIMPLIFIED & (call.options | {call.params.get("format", "")}))
+    fragment = parse_fragment(body, context, now, simplified=simplified, allow_null=True, lang=call.params.get("lang"))
+
+    def merged(old: Entity | None) -> Outcome:
+        entity = of_type(call, context, found(id_, old))
+        return operations.merge(entity, fragment, now, observed_at=call.params.get("observedAt"), lang=call.params.get("lang"))
+
+    await call.tenant.change(id_, merged, "merge")
+    return call.no_content()
+
+
+async def delete(call: Call) -> ASGIApp:
+    id_ = check_uri(call.path["id"], "the id of an entity")
+    context = await call.context()
+    now = now_text()
+    await call.tenant.change(id_, lambda old: operations.delete(of_type(call, context, found(id_, old)), now), "delete")
+    return call.no_content()
+
+
+async def purge(call: Call) -> ASGIApp:
+    """Delete every entity that a query finds; or only some attributes of it (`drop`), or all but some (`keep`)."""
+    context = await call.context()
+    keep, drop = (
+        {context.expand_term(name.strip()) for name in call.params[param].split(",")} if param in call.params else None
+        for param in ("keep", "drop")
+    )
+    if keep is not None and drop is not None:
+        raise errors.BadRequestData("keep and drop say opposite things; use one of them")
+    asked = parse_query(call.params, context, call.node.settings.limits)
+    check_selective(call, asked)
+    now = now_text()
+    pending = None
+    for id_ in await call.tenant.store.ids(asked):
+        pending = (
+            call.tenant.apply(id_, lambda old: operations.purge(old, now, keep=keep, drop=drop), "purge").committed or pending
+        )
+    if pending is not None:
+        await pending
+    return call.no_content()
+
+
+ENTITY = ngsi(
+    "/entities/{id}",
+    GET=Endpoint(retrieve, (*VIEW_PARAMS, "type", "local", "entityMap"), offers=WITH_GEO),
+    PUT=Endpoint(replace, ("type", "local", "options")),
+    PATCH=Endpoint(merge, ("type", "options", "format", "observedAt", "lang", "local")),
+    DELETE=Endpoint(delete, ("type", "local")),
+)
+paths: list[Path] = [
+    ENTITY,
+    ngsi(
+        "/entities",
+        GET=Endpoint(query, (*QUERY_PARAMS, *VIEW_PARAMS, *PAGE_PARAMS, "entityMap", "splitEntities"), offers=WITH_GEO),
+        POST=Endpoint(create, ("local", "options"), makes_tenant=True),
+        DELETE=Endpoint(purge, (*QUERY_PARAMS, "attrs", "keep", "drop")),
+    ),
+    ngsi(
+        "/entityOperations/query",
+        POST=Endpoint(query_by_post, (*VIEW_PARAMS, *PAGE_PARAMS, "local", "entityMap", "splitEntities"), offers=WITH_GEO),
+    ),
+]
