@@ -134,14 +134,15 @@ def plainly(method: str, found: list[Any]) -> Any:
         if not texts or method not in ("min", "max"):
             return None
         return min(texts) if method == "min" else max(texts)
-    return {
+    plain: dict[str, Any] = {
         "sum": sum,
         "avg": fmean,
         "min": min,
         "max": max,
         "stddev": lambda some: stdev(some) if len(some) > 1 else 0.0,
         "sumsq": lambda some: sum(number**2 for number in some),
-    }[method](numbers)
+    }
+    return plain[method](numbers)
 
 
 @given(st.lists(values, min_size=1, max_size=8), st.sampled_from(METHODS))
