@@ -64,7 +64,9 @@ def native(template: str, **endpoints: Endpoint) -> Path:
 class Call:
     __slots__ = ("_accept", "_body", "endpoint", "headers", "node", "params", "path", "receive", "scope", "tenant")
 
-    def __init__(self, node: Node, tenant: Tenant, endpoint: Endpoint, scope: Scope, receive: Receive, path: dict[str, str]) -> None:
+    def __init__(
+        self, node: Node, tenant: Tenant, endpoint: Endpoint, scope: Scope, receive: Receive, path: dict[str, str]
+    ) -> None:
         self.node = node
         self.tenant = tenant
         self.endpoint = endpoint
@@ -159,7 +161,8 @@ class Call:
         content_type = self.content_type
         allowed = (*self.endpoint.media_types, MERGE_PATCH) if self.method == "PATCH" else self.endpoint.media_types
         if content_type not in allowed:
-            raise errors.UnsupportedMediaType(f"the body is {content_type or 'of no stated type'}; use one of {', '.join(allowed)}")
+            given = content_type or "of no stated type"
+            raise errors.UnsupportedMediaType(f"the body is {given}; use one of {', '.join(allowed)}")
         return content_type
 
     async def raw_json(self) -> Any:
@@ -191,7 +194,9 @@ class Call:
             return data, await self.resolve(own)
         if own is not None:
             if self.content_type == JSON:
-                raise errors.BadRequestData(f"a document of type {JSON} has no @context; send it as {LD_JSON} or name the context by a Link header")
+                raise errors.BadRequestData(
+                    f"a document of type {JSON} has no @context; send it as {LD_JSON}, or name the context by a Link header"
+                )
             return data, await self.resolve(own)
         return data, await self.context()
 
@@ -231,7 +236,8 @@ class Call:
             content = data
         elif media_type == LD_JSON:
             document = context.document()
-            content = [item | {"@context": document} for item in data] if isinstance(data, list) else data | {"@context": document}
+            own = {"@context": document}
+            content = [item | own for item in data] if isinstance(data, list) else data | own
         elif media_type == GEO_JSON and self.headers.get("prefer", "").replace(" ", "") != "body=json":
             content = data | {"@context": context.document()}
         else:

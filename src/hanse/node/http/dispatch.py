@@ -1,7 +1,7 @@
 """From a path and a method to its endpoint, and from whatever is raised to ProblemDetails.
 
-Paths are found by a dictionary on their first segments and their length, not by trying regular expressions one after the other: this
-runs for every request.
+Paths are found by a dictionary on their length and one segment, not by trying regular expressions one after the other: this runs
+for every request.
 """
 
 from __future__ import annotations

@@ -1,0 +1,301 @@
+"""What the node can do, beside a bare starlette route and a bare Mosquitto in the same run.
+
+    python benchmarks/bench_node.py [--quick] [--json] [--only writes,retrieve,batch,queries,notifications,memory]
+
+Server and load generator are two processes on this machine. Writes are durable: the answer comes after the fsync. Every figure stands
+beside its limit; nothing is asserted, the last line says which limits hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from rich.console import Console
+from rich.table import Table
+
+from http_load import Result, load, request
+from notification_latency import bare_mosquitto_ms, http_latency, mqtt_latency, with_subscriptions
+
+HERE = Path(__file__).resolve().parent
+ENTITIES = "/ngsi-ld/v1/entities"
+CLIENTS = 50
+
+
+class Figure(Struct):
+    name: str
+    value: float
+    unit: str
+    limit: float
+    at_least: bool  # else: at most
+    beside: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(port, process)
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], limit_s: float = 60) -> float:
+    started = time.perf_counter()
+    while time.perf_counter() - started < limit_s:
+        if process.poll() is not None:
+            raise SystemExit(f"the server ended with code {process.returncode}")
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return time.perf_counter() - started
+        except OSError:
+            time.sleep(0.005)
+    raise SystemExit("the server does not answer")
+
+
+def node(port: int, data: Path) -> list[str]:
+    hanse = str(Path(sys.executable).with_name("hanse"))
+    return [hanse, "serve", "--port", str(port), "--data", str(data), "--no-mqtt"]
+
+
+def bare(port: int) -> list[str]:
+    return [sys.executable, str(HERE / "bare.py"), str(port)]
+
+
+def sensor(i: int, rng: random.Random, kib: bool = False) -> dict[str, Any]:
+    entity = {
+        "id": f"urn:ngsi-ld:Sensor:{i}",
+        "type": "Sensor",
+        "temperature": {
+            "type": "Property",
+            "value": round(rng.uniform(-10, 40), 2),
+            "unitCode": "CEL",
+            "observedAt": "2026-11-15T12:00:00Z",
+        },
+        "humidity": {"type": "Property", "value": round(rng.uniform(0, 100), 1)},
+        "name": {"type": "Property", "value": f"sensor {i}"},
+        "refRoom": {"type": "Relationship", "object": f"urn:ngsi-ld:Room:{i % 1000}"},
+        "location": {
+            "type": "GeoProperty",
+            "value": {"type": "Point", "coordinates": [rng.uniform(-10, 30), rng.uniform(35, 60)]},
+        },
+    }
+    if kib:
+        entity["note"] = {"type": "Property", "value": "x" * max(0, 1024 - len(json.dumps(entity)) - 40)}
+    return entity
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def patches(n: int, of: int, prefix: str = "/ngsi-ld/v1") -> Iterator[bytes]:
+    rng = random.Random(2)
+    for _ in range(n):
+        body = encode({"temperature": {"type": "Property", "value": round(rng.uniform(-10, 40), 2), "unitCode": "CEL"}})
+        yield request("PATCH", f"{prefix}/entities/urn:ngsi-ld:Sensor:{rng.randrange(of)}/attrs", body)
+
+
+def creations(n: int, prefix: str = "/ngsi-ld/v1", first: int = 0) -> list[bytes]:
+    rng = random.Random(1)
+    return [request("POST", f"{prefix}/entities", encode(sensor(i, rng))) for i in range(first, first + n)]
+
+
+def retrievals(n: int, of: int, prefix: str = "/ngsi-ld/v1") -> list[bytes]:
+    rng = random.Random(3)
+    return [request("GET", f"{prefix}/entities/urn:ngsi-ld:Sensor:{rng.randrange(of)}") for _ in range(n)]
+
+
+def upserts(entities: int, size: int, kib: bool = False, first: int = 0) -> Iterator[bytes]:
+    rng = random.Random(4)
+    for start in range(first, first + entities, size):
+        body = encode([sensor(i, rng, kib) for i in range(start, start + size)])
+        yield request("POST", "/ngsi-ld/v1/entityOperations/upsert", body)
+
+
+def single_writes(n: int, data: Path) -> list[Figure]:
+    """Rounds of the bare server and of the node by turns, the middle one of three: the machine is noisy."""
+    rounds: dict[str, list[float]] = {}
+    for i in range(3):
+        port = free_port()
+        with server(bare(port), port):
+            rounds.setdefault("bare create", []).append(load(port, iter(creations(n, "")), CLIENTS).check(204).rate)
+            rounds.setdefault("bare patch", []).append(load(port, patches(n, n, ""), CLIENTS).check(204).rate)
+            rounds.setdefault("bare get", []).append(load(port, iter(retrievals(n, n, "")), CLIENTS).check(200).rate)
+        port = free_port()
+        with server(node(port, data / f"writes{i}"), port):
+            rounds.setdefault("create", []).append(load(port, iter(creations(n)), CLIENTS).check(201).rate)
+            rounds.setdefault("patch", []).append(load(port, patches(n, n), CLIENTS).check(204).rate)
+            rounds.setdefault("get", []).append(load(port, iter(retrievals(n, n)), CLIENTS).check(200).rate)
+    mid = {name: sorted(rates)[1] for name, rates in rounds.items()}
+    figures = []
+    for what in ("create", "patch"):
+        figures.append(
+            Figure(f"durable {what}, {CLIENTS} clients", mid[what], "/s", 3000, True, f"bare {mid['bare ' + what]:,.0f}/s")
+        )
+        figures.append(Figure(f"durable {what} against the bare route", mid[what] / mid[f"bare {what}"], "x", 0.3, True))
+    figures.append(
+        Figure(
+            "retrieve against the bare route",
+            mid["get"] / mid["bare get"],
+            "x",
+            0.5,
+            True,
+            f"{mid['get']:,.0f}/s, bare {mid['bare get']:,.0f}/s",
+        )
+    )
+    return figures
+
+
+def many(n: int, data: Path) -> list[Figure]:
+    """Batches, memory, queries and start-up with n entities of 1 KiB."""
+    figures = []
+    port = free_port()
+    with server(node(port, data / "many"), port) as process:
+        time.sleep(1)
+        figures.append(Figure("idle memory", rss_mb(process.pid), "MB", 150, False))
+        result = load(port, upserts(n, 500, kib=True), 2).check(201)
+        figures.append(Figure("batch upsert of 500 (created)", n / result.seconds, "entities/s", 10_000, True))
+        part = min(n, 20_000)
+        result = load(port, upserts(part, 500, kib=True), 2).check(204)
+        figures.append(Figure("batch upsert of 500 (replaced)", part / result.seconds, "entities/s", 10_000, True))
+        for name, path in QUERIES.items():
+            figures.append(query(port, name, path))
+        figures.append(Figure(f"memory with {n:,} entities of 1 KiB", rss_mb(process.pid), "MB", 400, False))
+    with server(node(port, data / "many"), port) as process:
+        pass
+    started = time.perf_counter()
+    process = subprocess.Popen(node(port, data / "many"), stdout=subprocess.DEVNULL)
+    wait_for(port, process)
+    load(port, iter([request("GET", f"{ENTITIES}?type=Sensor&limit=1")]), 1).check(200)
+    figures.append(Figure(f"start with {n:,} entities, to the first answer", time.perf_counter() - started, "s", 3, False))
+    figures.append(Figure("memory after that start", rss_mb(process.pid), "MB", 400, False))
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    return figures
+
+
+QUERIES = {
+    "type and q that many match": f"{ENTITIES}?type=Sensor&q=temperature%3E20;humidity%3C50&limit=20",
+    "the same, page 50": f"{ENTITIES}?type=Sensor&q=temperature%3E20;humidity%3C50&limit=20&offset=1000",
+    "type and q that few match": f"{ENTITIES}?type=Sensor&q=temperature%3E39.99&limit=20",
+    "type and q on a text": f"{ENTITIES}?type=Sensor&q=name==%22sensor%2077%22&limit=20",
+    "geo, near": f"{ENTITIES}?type=Sensor&georel=near;maxDistance==20000&geometry=Point&coordinates=%5B2.3,48.8%5D&limit=20",
+    "geo, within": f"{ENTITIES}?type=Sensor&georel=within&geometry=Polygon&coordinates=%5B%5B%5B2,48%5D,%5B3,48%5D,%5B3,49%5D,%5B2,49%5D,%5B2,48%5D%5D%5D&limit=20",
+    "geo and q": f"{ENTITIES}?type=Sensor&georel=near;maxDistance==100000&geometry=Point&coordinates=%5B2.3,48.8%5D&q=temperature%3E20&limit=20",
+}
+
+
+def query(port: int, name: str, path: str) -> Figure:
+    result: Result = load(port, iter([request("GET", path)] * 60), 1).check(200)
+    found = len(json.loads(result.last_body))
+    return Figure(f"query, {name}", result.median_ms, "ms", 20, False, f"{found} results")
+
+
+def rss_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def notifications(seconds: float, data: Path) -> list[Figure]:
+    figures = []
+    for name, measure in (("HTTP", http_latency), ("MQTT", mqtt_latency)):
+        with measure_setup(data, name) as port:
+            latency = measure(port, seconds)
+            figures.append(
+                Figure(
+                    f"patch to {name} notification at 500/s",
+                    latency.median_ms,
+                    "ms",
+                    5,
+                    False,
+                    f"{latency.described}; bare Mosquitto {bare_mosquitto_ms(seconds / 2):.2f} ms",
+                )
+            )
+    medians = []
+    for subscriptions in (10, 10_000):
+        with measure_setup(data, f"subs{subscriptions}") as port:
+            medians.append(with_subscriptions(port, subscriptions, seconds).median_ms)
+    figures.append(
+        Figure(
+            "10,000 subscriptions of which 10 match, against 10",
+            medians[1] / medians[0],
+            "x",
+            2,
+            False,
+            f"{medians[0]:.2f} and {medians[1]:.2f} ms",
+        )
+    )
+    return figures
+
+
+@contextmanager
+def measure_setup(data: Path, name: str) -> Iterator[int]:
+    port = free_port()
+    with server(node(port, data / name), port):
+        yield port
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--quick", action="store_true", help="a tenth of the size")
+    ask.add_argument("--json", action="store_true")
+    ask.add_argument("--only", default="writes,many,notifications")
+    args = ask.parse_args()
+    parts = args.only.split(",")
+    console = Console(stderr=args.json, width=150)
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder)
+        if "writes" in parts:
+            console.print("single writes and reads, against a bare route ...")
+            figures += single_writes(1_000 if args.quick else 10_000, data)
+        if "many" in parts:
+            console.print("many entities: batches, queries, memory, start ...")
+            figures += many(10_000 if args.quick else 100_000, data)
+        if "notifications" in parts:
+            console.print("from a patch to its notifications ...")
+            figures += notifications(2 if args.quick else 10, data)
+    if args.json:
+        print(
+            json.dumps([{"name": f.name, "value": f.value, "unit": f.unit, "limit": f.limit, "holds": f.holds} for f in figures])
+        )
+        return
+    table = Table("what", "measured", "limit", "", "beside", title="The node, on this machine, in this run")
+    for f in figures:
+        limit = f"{'at least' if f.at_least else 'at most'} {f.limit:,g}"
+        digits = 0 if f.value >= 100 else 2
+        table.add_row(f.name, f"{f.value:,.{digits}f} {f.unit}", limit, "holds" if f.holds else "[red]does not hold", f.beside)
+    console.print(table)
+    broken = [f.name for f in figures if not f.holds]
+    console.print(f"limits that do not hold: {', '.join(broken)}" if broken else f"all {len(figures)} limits hold")
+
+
+if __name__ == "__main__":
+    main()
