@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from hanse.filters.closures import GetterOf, Predicate, all_of, number_bounds, predicate
 from hanse.filters.grammar import parse
-from hanse.filters.paths import flat_getter, path_getter
+from hanse.filters.paths import Path, flat_getter, path_getter
 from hanse.filters.terms import Exists, Joined, Node, Pattern, Rename, Within, join, renamed
 from hanse.filters.values import number_value
 from hanse.model import InvalidInput
@@ -64,6 +64,11 @@ class Filter(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     def matches(self) -> Predicate:
         """Made when first asked for: an index lives on the atoms and the residual."""
         return all_of([predicate(part, _GETTERS[self.language]) for part in self.conjuncts])
+
+    @cached_property
+    def paths(self) -> frozenset[Path]:
+        """All paths that it asks for."""
+        return frozenset(path for part in self.conjuncts for path in _paths(part))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.canonical == other.canonical and self.language == other.language
@@ -128,6 +133,12 @@ def _conjuncts(node: Node | None) -> tuple[Node, ...]:
     if node is None:
         return ()
     return node.parts if isinstance(node, Joined) and node.sign == ";" else (node,)
+
+
+def _paths(node: Node) -> list[Path]:
+    if isinstance(node, Joined):
+        return [path for part in node.parts for path in _paths(part)]
+    return [node.path]
 
 
 def _atom(node: Node) -> Atom | None:
