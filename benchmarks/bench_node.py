@@ -1,9 +1,9 @@
 """What the node can do, beside a bare starlette route and a bare Mosquitto in the same run.
 
-    python benchmarks/bench_node.py [--quick] [--json] [--only writes,retrieve,batch,queries,notifications,memory]
+    python benchmarks/bench_node.py [--quick] [--json] [--only writes,many,notifications]
 
-Server and load generator are two processes on this machine. Writes are durable: the answer comes after the fsync. Every figure stands
-beside its limit; nothing is asserted, the last line says which limits hold.
+Server and load generator are two processes on this machine. Writes are durable: the answer comes after the fsync. Every figure
+stands beside its limit; nothing is asserted, the last line says which limits hold.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct
 from rich.console import Console
@@ -199,14 +200,16 @@ def many(n: int, data: Path) -> list[Figure]:
     return figures
 
 
+PARIS = "geometry=Point&coordinates=%5B2.3,48.8%5D"
+SQUARE = quote("[[[2,48],[3,48],[3,49],[2,49],[2,48]]]")
 QUERIES = {
     "type and q that many match": f"{ENTITIES}?type=Sensor&q=temperature%3E20;humidity%3C50&limit=20",
     "the same, page 50": f"{ENTITIES}?type=Sensor&q=temperature%3E20;humidity%3C50&limit=20&offset=1000",
     "type and q that few match": f"{ENTITIES}?type=Sensor&q=temperature%3E39.99&limit=20",
     "type and q on a text": f"{ENTITIES}?type=Sensor&q=name==%22sensor%2077%22&limit=20",
-    "geo, near": f"{ENTITIES}?type=Sensor&georel=near;maxDistance==20000&geometry=Point&coordinates=%5B2.3,48.8%5D&limit=20",
-    "geo, within": f"{ENTITIES}?type=Sensor&georel=within&geometry=Polygon&coordinates=%5B%5B%5B2,48%5D,%5B3,48%5D,%5B3,49%5D,%5B2,49%5D,%5B2,48%5D%5D%5D&limit=20",
-    "geo and q": f"{ENTITIES}?type=Sensor&georel=near;maxDistance==100000&geometry=Point&coordinates=%5B2.3,48.8%5D&q=temperature%3E20&limit=20",
+    "geo, near": f"{ENTITIES}?type=Sensor&georel=near;maxDistance==20000&{PARIS}&limit=20",
+    "geo, within": f"{ENTITIES}?type=Sensor&georel=within&geometry=Polygon&coordinates={SQUARE}&limit=20",
+    "geo and q": f"{ENTITIES}?type=Sensor&georel=near;maxDistance==100000&{PARIS}&q=temperature%3E20&limit=20",
 }
 
 

@@ -146,7 +146,9 @@ async def _mosquitto() -> AsyncIterator[int]:
     with tempfile.TemporaryDirectory() as folder:
         conf = Path(folder) / "mosquitto.conf"
         conf.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
-        process = subprocess.Popen(["mosquitto", "-c", str(conf)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(  # noqa: ASYNC220
+            ["mosquitto", "-c", str(conf)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             for _ in range(200):
                 try:

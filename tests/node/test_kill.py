@@ -1,7 +1,7 @@
 """kill -9 under load: what was acknowledged is there, nothing is there by half, and notifications go on.
 
-Each worker owns some entities and changes them one request at a time, so that it knows what each must be: what was last acknowledged, or
-what the request that was under way when the node died would have made of it. `HANSE_KILLS=20 pytest tests/node/test_kill.py` is the long run.
+Each worker owns some entities and changes them one request at a time, so that it knows what each must be: what was last
+acknowledged, or what the request that was under way when the node died would have made of it. `make kill` is the long run.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ async def receiver() -> AsyncIterator[tuple[Receiver, str]]:
 async def started(port: int, data: Path) -> subprocess.Popen[bytes]:
     hanse = Path(sys.executable).with_name("hanse")
     environment = os.environ | {"HANSE_NOTIFICATIONS__BACKOFF_S": "0.05", "HANSE_NOTIFICATIONS__ATTEMPTS_MAX": "30"}
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220
         [hanse, "serve", "--port", str(port), "--data", str(data), "--no-mqtt"], stdout=subprocess.DEVNULL, env=environment
     )
     async with aiohttp.ClientSession() as session:
