@@ -1,0 +1,1 @@
+"""The process of one community: store, HTTP, MQTT, notifications."""

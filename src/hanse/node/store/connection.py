@@ -1,0 +1,97 @@
+"""Connections to a tenant's database: the one that writes, and those that read.
+
+The writer remembers the numbers of names and sets of types, so that a change of an entity looks up none of them. What it
+remembers may have been rolled back with its transaction: then it is forgotten.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+NAMES_REMEMBERED_MAX: Final = 20_000
+STATEMENTS_REMEMBERED: Final = 256
+WRITER_CACHE_KIB: Final = 16_384
+READER_CACHE_KIB: Final = 8_192
+
+CHECKPOINT_PAGES: Final = 4_000
+WAL_BYTES_KEPT: Final = 64 << 20
+
+
+class Writer(sqlite3.Connection):
+    """Used by one thread at a time: by the event loop's, or by that of the commit while it runs."""
+
+    names: dict[str, int]
+    type_sets: dict[tuple[str, ...], int]
+    places_next: int
+    dead_letters: int
+    dead_letters_max: int
+
+    def remember(self) -> None:
+        """Start from what is committed."""
+        self.names = {}
+        self.type_sets = {}
+        (self.places_next,) = self.execute("SELECT coalesce(max(rowid), 0) + 1 FROM places_rowid").fetchone()
+        (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()
+
+    def rollback_all(self) -> None:
+        if self.in_transaction:
+            self.execute("ROLLBACK")
+        self.remember()
+
+    def name_id(self, name: str) -> int:
+        number = self.names.get(name)
+        if number is None:
+            row = self.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                row = (self.execute("INSERT INTO names(name) VALUES (?)", (name,)).lastrowid,)
+            if len(self.names) >= NAMES_REMEMBERED_MAX:
+                self.names.clear()
+            number = self.names[name] = int(row[0])
+        return number
+
+    def type_set(self, types: tuple[str, ...]) -> int:
+        number = self.type_sets.get(types)
+        if number is None:
+            sorted_types = sorted(set(types))
+            text = msgspec.json.encode(sorted_types).decode()
+            row = self.execute("SELECT id FROM type_sets WHERE types = ?", (text,)).fetchone()
+            if row is None:
+                row = (self.execute("INSERT INTO type_sets(types) VALUES (?)", (text,)).lastrowid,)
+                self.executemany(
+                    "INSERT INTO type_set_members(type, type_set) VALUES (?, ?)",
+                    [(self.name_id(name), row[0]) for name in sorted_types],
+                )
+            if len(self.type_sets) >= NAMES_REMEMBERED_MAX:
+                self.type_sets.clear()
+            number = self.type_sets[types] = int(row[0])
+        return number
+
+
+def open_writer(path: Path, *, durable: bool) -> Writer:
+    connection = sqlite3.connect(
+        path, factory=Writer, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_REMEMBERED
+    )
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+    connection.execute("PRAGMA secure_delete=OFF")
+    connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES_KEPT}")
+    _set_up(connection, WRITER_CACHE_KIB)
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_REMEMBERED)
+    connection.execute("PRAGMA query_only=ON")
+    _set_up(connection, READER_CACHE_KIB)
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection, cache_kib: int) -> None:
+    connection.execute(f"PRAGMA cache_size=-{cache_kib}")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    connection.execute("PRAGMA busy_timeout=10000")

@@ -1,0 +1,192 @@
+"""What the indexes say about an entity, and how they follow a change of it.
+
+A fact is a scalar value of a top-level attribute, exactly as a filter sees it (`values_at`): a number is a double, a boolean 0 or
+1, a moment its nanoseconds in nine bytes (its text as well), and a text itself, cut after TEXT_MAX + 1 characters. So every
+comparison with a text of at most TEXT_MAX characters is decided by the fact alone. Attributes whose instances are the very
+same objects before and after a change cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from hanse.filters.paths import values_at
+from hanse.filters.values import number_value, temporal_value
+from hanse.ngsild.entity import VALUE_MEMBER
+from hanse.ngsild.geo import geometry_box
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hanse.ngsild.entity import Attributes, Entity, Instance
+    from hanse.node.store.connection import Writer
+
+# kinds of facts; an attribute's key is its name's number * KINDS + kind
+NOTHING, NUMBER, TEXT, BOOLEAN, INSTANT, TIME, OTHER, PLACE = range(8)
+KINDS: Final = 8
+TEXT_MAX: Final = 200
+MOMENT_BYTES: Final = 9
+TEMPORAL_KINDS: Final = {"instant": INSTANT, "time": TIME}
+
+SHAPES: Final = {kind: number for number, kind in enumerate(VALUE_MEMBER, 1)}
+SHAPE_NAMES: Final = {number: kind for kind, number in SHAPES.items()}
+
+Fact: TypeAlias = tuple[int, Any, int]  # kind, value, shape
+Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north
+
+_ADD_FACT = "INSERT INTO facts(key, entity, value, type_set, shape) VALUES (?, ?, ?, ?, ?)"
+_DROP_FACT = "DELETE FROM facts WHERE key = ? AND entity = ? AND value = ?"
+_MOVE_FACT = "UPDATE facts SET value = ?, shape = ? WHERE key = ? AND entity = ? AND value = ?"
+
+
+def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
+    """The facts of one attribute, without its places: (kind, value) -> shape."""
+    if len(instances) == 1:
+        instance = instances[0]
+        shape = SHAPES.get(instance.get("type", ""), 0)
+        value = instance.get("value")
+        if value.__class__ is float and value == value:  # noqa: PLR0124
+            return {(NUMBER, value): shape}
+        return _facts(instances, shape)
+    found: dict[tuple[int, Any], int] = {}
+    for instance in instances:
+        found |= _facts([instance], SHAPES.get(instance.get("type", ""), 0))
+    if len(found) > 1:
+        found.pop((NOTHING, 0), None)
+    return found
+
+
+def _facts(instances: list[Instance], shape: int) -> dict[tuple[int, Any], int]:
+    found: dict[tuple[int, Any], int] = {}
+    for value in values_at({"_": instances}, "_"):
+        if isinstance(value, str):
+            found[TEXT, value[: TEXT_MAX + 1]] = shape
+            moment = temporal_value(value)
+            if moment is not None:
+                found[TEMPORAL_KINDS[moment[0]], moment_key(moment[1])] = shape
+        elif isinstance(value, bool):
+            found[BOOLEAN, int(value)] = shape
+        else:
+            number = number_value(value)
+            if number is None:
+                found[OTHER, 0] = shape
+            else:
+                found[NUMBER, number] = shape
+    return found or {(NOTHING, 0): shape}
+
+
+def moment_key(ns: int) -> bytes:
+    """Nanoseconds as bytes in the same order: 64 bits hold too few years."""
+    return ns.to_bytes(MOMENT_BYTES, "big")
+
+
+def boxes(instances: list[Instance]) -> list[Box]:
+    """Where the geometries of an attribute are."""
+    found = []
+    for instance in instances:
+        if instance.get("type") == "GeoProperty":
+            value = instance.get("value")
+            box = _point_box(value) or geometry_box(value)
+            if box is not None:
+                found.append(box)
+    return found
+
+
+def _point_box(value: Any) -> Box | None:
+    """That of a plain point, which nearly all are; None: look closer."""
+    if value.__class__ is dict and value.get("type") == "Point":
+        position = value.get("coordinates")
+        if position.__class__ is list and len(position) == 2:
+            lon, lat = position
+            is_plain = lon.__class__ in (float, int) and lat.__class__ in (float, int)
+            if is_plain and -180.0 <= lon <= 180.0 and -90.0 <= lat <= 90.0:
+                return lon, lat, lon, lat
+    return None
+
+
+_NO_ATTRIBUTES: Final[Attributes] = {}
+
+
+def follow(writer: Writer, n: int, before: Entity | None, after: Entity | None, type_set: int) -> None:
+    """Change the index rows of entity number `n` from what `before` had to what `after` has."""
+    old = before.attributes if before is not None else _NO_ATTRIBUTES
+    new = after.attributes if after is not None else _NO_ATTRIBUTES
+    if before is not None and after is not None and before.types != after.types:
+        _follow(writer, n, old, _NO_ATTRIBUTES, type_set)
+        old = _NO_ATTRIBUTES
+    _follow(writer, n, old, new, type_set)
+    old_scopes = before.scopes if before is not None else ()
+    new_scopes = after.scopes if after is not None else ()
+    if old_scopes != new_scopes:
+        writer.executemany("DELETE FROM scopes WHERE scope = ? AND entity = ?", [(scope, n) for scope in old_scopes])
+        writer.executemany("INSERT OR IGNORE INTO scopes VALUES (?, ?)", [(scope, n) for scope in new_scopes])
+
+
+def _follow(writer: Writer, n: int, old: Attributes, new: Attributes, type_set: int) -> None:
+    dropped: list[tuple[int, int, Any]] = []
+    added: list[tuple[int, int, Any, int, int]] = []
+    for name, instances in new.items():
+        known = old.get(name)
+        if known is not instances:
+            _compare(writer, n, name, known, instances, type_set, dropped, added)
+    if old:
+        for name, known in old.items():
+            if name not in new:
+                _compare(writer, n, name, known, None, type_set, dropped, added)
+    if len(dropped) == len(added) == 1 and dropped[0][0] == added[0][0]:
+        _, _, value, _, shape = added[0]
+        writer.execute(_MOVE_FACT, (value, shape, *dropped[0]))
+        return
+    if dropped:
+        writer.executemany(_DROP_FACT, dropped)
+    if added:
+        writer.executemany(_ADD_FACT, added)
+
+
+def _compare(
+    writer: Writer,
+    n: int,
+    name: str,
+    known: list[Instance] | None,
+    instances: list[Instance] | None,
+    type_set: int,
+    dropped: list[tuple[int, int, Any]],
+    added: list[tuple[int, int, Any, int, int]],
+) -> None:
+    base = writer.name_id(name) * KINDS
+    was = facts(known) if known else {}
+    is_ = facts(instances) if instances else {}
+    if was != is_:
+        for (kind, value), shape in was.items():
+            if is_.get((kind, value)) != shape:
+                dropped.append((base + kind, n, value))
+        for (kind, value), shape in is_.items():
+            if was.get((kind, value)) != shape:
+                added.append((base + kind, n, value, type_set, shape))
+    was_in = boxes(known) if known else []
+    is_in = boxes(instances) if instances else []
+    if was_in != is_in:
+        shape = SHAPES["GeoProperty"]
+        for id_ in _move(writer, n, base + PLACE, bool(was_in), is_in):
+            added.append((base + PLACE, n, id_, type_set, shape))
+
+
+def _move(writer: Writer, n: int, key: int, was_somewhere: bool, now_in: list[Box]) -> Iterable[int]:
+    """Place an attribute's geometries anew; gives the numbers of those that were not placed before."""
+    kept: list[tuple[int]] = []
+    if was_somewhere:
+        kept = writer.execute("SELECT value FROM facts WHERE key = ? AND entity = ?", (key, n)).fetchall()
+        surplus = kept[len(now_in) :]
+        if surplus:
+            writer.executemany("DELETE FROM places WHERE id = ?", surplus)
+            writer.executemany(_DROP_FACT, [(key, n, id_) for (id_,) in surplus])
+        for (id_,), (west, south, east, north) in zip(kept, now_in, strict=False):
+            writer.execute(
+                "UPDATE places SET west = ?, east = ?, south = ?, north = ? WHERE id = ?", (west, east, south, north, id_)
+            )
+    new = now_in[len(kept) :]
+    first = writer.places_next
+    writer.places_next += len(new)
+    for id_, (west, south, east, north) in enumerate(new, first):
+        writer.execute("INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)", (id_, west, east, south, north, n, key // KINDS))
+    return range(first, first + len(new))

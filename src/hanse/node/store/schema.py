@@ -1,0 +1,133 @@
+"""The tables of one tenant's database, and how an older one becomes a newer one.
+
+`entities` holds every entity as one JSON document, numbered in order of creation. `facts` says what its attributes are worth, for
+queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by `facts_by_value`,
+in order of values. Both carry the number of the entity's set of types, so that "entities of this type with a value like that" is
+answered from one index. `places` is the R*Tree of the geometries. `history`, `log`, `deliveries` and `dead_letters` only grow and
+are trimmed from their old ends. Everything else that the node keeps is a document of some kind.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+VERSION: Final = 1
+
+_TABLES: Final = """
+CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+
+-- every set of types that entities have together; `types` is a JSON array, sorted
+CREATE TABLE type_sets(id INTEGER PRIMARY KEY, types TEXT NOT NULL UNIQUE);
+CREATE TABLE type_set_members(type INTEGER NOT NULL, type_set INTEGER NOT NULL, PRIMARY KEY(type, type_set)) WITHOUT ROWID;
+
+CREATE TABLE entities(
+    n INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    type_set INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    modified_at TEXT NOT NULL,
+    expires_us INTEGER,
+    document BLOB NOT NULL
+);
+CREATE INDEX entities_by_types ON entities(type_set, n, id);
+CREATE INDEX entities_by_expiry ON entities(expires_us) WHERE expires_us IS NOT NULL;
+
+-- key: number of the attribute's name * 8 + kind of value (see indexing.py); shape: which kind of attribute it is
+CREATE TABLE facts(
+    key INTEGER NOT NULL,
+    entity INTEGER NOT NULL,
+    value NOT NULL,
+    type_set INTEGER NOT NULL,
+    shape INTEGER NOT NULL,
+    PRIMARY KEY(key, entity, value)
+) WITHOUT ROWID;
+CREATE INDEX facts_by_value ON facts(key, value, entity, type_set);
+
+CREATE TABLE scopes(scope TEXT NOT NULL, entity INTEGER NOT NULL, PRIMARY KEY(scope, entity)) WITHOUT ROWID;
+
+CREATE VIRTUAL TABLE places USING rtree(id, west, east, south, north, +entity INTEGER, +name INTEGER);
+
+CREATE TABLE temporal_entities(
+    id TEXT PRIMARY KEY,
+    types TEXT NOT NULL,  -- JSON array
+    scopes TEXT NOT NULL,  -- JSON array
+    created_us INTEGER NOT NULL,
+    modified_us INTEGER NOT NULL,  -- of types and scopes; of attributes it is that of their newest instance in `history`
+    deleted_us INTEGER
+);
+CREATE TABLE history(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    entity TEXT NOT NULL,
+    attribute TEXT NOT NULL,
+    dataset TEXT,
+    instance_id TEXT NOT NULL,
+    observed_us INTEGER,
+    created_us INTEGER NOT NULL,
+    modified_us INTEGER NOT NULL,
+    deleted_us INTEGER,
+    instance BLOB NOT NULL  -- JSON
+);
+CREATE INDEX history_by_entity ON history(entity, attribute);
+
+CREATE TABLE log(
+    offset INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    operation TEXT NOT NULL,
+    entity TEXT NOT NULL,
+    types TEXT NOT NULL,  -- JSON array
+    record BLOB NOT NULL  -- JSON, see log.py
+);
+
+CREATE TABLE documents(
+    n INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    data BLOB NOT NULL,
+    UNIQUE(kind, id)
+);
+
+CREATE TABLE deliveries(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    subscription TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    created_ms INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_ms INTEGER NOT NULL,
+    last_error TEXT NOT NULL
+);
+CREATE TABLE dead_letters(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    subscription TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    created_ms INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_ms INTEGER NOT NULL,
+    last_error TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    died_ms INTEGER NOT NULL
+);
+"""
+
+# what takes a database of the version before to the version at this place; the first one makes everything
+_STEPS: Final = (_TABLES,)
+
+
+class StoreError(Exception):
+    """The store cannot be used as it is: the message says why and what to do."""
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Make the tables, or bring those of an older version up to date; each step happens wholly or not at all."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise StoreError(f"the database is of version {version}, made by a newer Hanse; this one knows up to {VERSION}")
+    for number in range(version, VERSION):
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE;{_STEPS[number]};PRAGMA user_version={number + 1};COMMIT;")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,297 @@
+"""One tenant's store: a SQLite database in a file, with one writer and readers that never wait for it.
+
+All methods are called on the event loop's thread. What is asked by id is read there at once; queries run in a few threads, each
+with a connection of its own. `latest` sees what has been accepted, `entity` and all queries what is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Final, TypeVar
+from urllib.parse import quote, unquote
+
+from hanse.ngsild.entity import Entity, decode_entity, now_text
+from hanse.ngsild.query import EntityQuery
+from hanse.node.settings import StoreSection
+from hanse.node.store import outbox
+from hanse.node.store.committing import Committer
+from hanse.node.store.connection import open_reader, open_writer
+from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
+from hanse.node.store.log import READ_LOG, LogRecord, log_record
+from hanse.node.store.schema import StoreError, migrate
+from hanse.node.store.search import Found, Searcher
+from hanse.node.store.times import now_us, to_us
+from hanse.node.store.upkeep import Upkeep
+from hanse.node.store.writes import Write
+
+READERS: Final = 2
+RECENT_MAX: Final = 2_000  # entities that are kept decoded
+RECENT_BYTES_MAX: Final = 8_192  # unless they are larger than this
+QUERY_MS_MAX: Final = 10_000
+_PREFIX, _SUFFIX, _DEFAULT = "tenant-", ".sqlite", "default"
+
+T = TypeVar("T")
+
+
+class Store:
+    def __init__(
+        self, path: Path, settings: StoreSection, *, lock: IO[str] | None, temporary: Path | None, query_ms_max: int
+    ) -> None:
+        self.path = path
+        self._settings = settings
+        self._lock = lock
+        self._temporary = temporary
+        self._query_ms_max = query_ms_max
+        self._writer = writer = open_writer(path, durable=temporary is None)
+        migrate(writer)
+        writer.dead_letters_max = settings.dead_letters_max
+        writer.remember()
+        self._reader = open_reader(path)
+        self._upkeep = Upkeep(settings)
+        self._committer = Committer(writer, settings.pending_writes_max, self._upkeep, self._settled)
+        self._recent: OrderedDict[str, Entity] = OrderedDict()
+        self._threads = ThreadPoolExecutor(READERS, "hanse-read")
+        self._local = threading.local()
+        self._searchers: list[Searcher] = []
+        (self._delivery_id,) = self._reader.execute(outbox.NEWEST_DELIVERY).fetchone()
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path | None,
+        tenant: str = "",
+        settings: StoreSection | None = None,
+        *,
+        query_ms_max: int = QUERY_MS_MAX,
+    ) -> Store:
+        """None: memory only, that is, nothing is left of it when it is closed."""
+        settings = settings or StoreSection()
+        if directory is None:
+            temporary = Path(tempfile.mkdtemp(prefix="hanse-"))
+            return cls(temporary / "memory.sqlite", settings, lock=None, temporary=temporary, query_ms_max=query_ms_max)
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / _file_name(tenant)
+        lock = _locked(path)
+        try:
+            return cls(path, settings, lock=lock, temporary=None, query_ms_max=query_ms_max)
+        except sqlite3.DatabaseError as error:
+            lock.close()
+            raise StoreError(f"{path} cannot be opened: {error}") from error
+        except BaseException:
+            lock.close()
+            raise
+
+    @staticmethod
+    def tenants(directory: Path) -> list[str]:
+        """The tenants that have a store there; "" is the default one."""
+        if not directory.is_dir():
+            return []
+        return sorted(
+            unquote(path.name[len(_PREFIX) : -len(_SUFFIX)]) if path.name.startswith(_PREFIX) else ""
+            for path in directory.iterdir()
+            if path.name == _file_name("") or (path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX))
+        )
+
+    async def close(self) -> None:
+        self.close_now()
+
+    def close_now(self) -> None:
+        """What was submitted is committed first; queries that run are interrupted."""
+        if self._closed:
+            return
+        self._closed = True
+        self._committer.close()
+        for searcher in self._searchers:
+            searcher.connection.interrupt()
+        self._threads.shutdown(cancel_futures=True)
+        for searcher in self._searchers:
+            searcher.connection.close()
+        self._reader.close()
+        self._writer.close()
+        if self._lock is not None:
+            self._lock.close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def submit(self, *writes: Write) -> asyncio.Future[None]:
+        """All of them or none; the future is done when they are durable. Raises TooManyPending."""
+        return self._committer.submit(writes)
+
+    def _settled(self, id_: str, entity: Entity | None) -> None:
+        """A change is durable: what was remembered of the entity is out of date."""
+        if entity is None or id_ not in self._recent:
+            self._recent.pop(id_, None)
+        else:
+            self._recent[id_] = entity
+
+    # --- entities -----------------------------------------------------------------------------------------------------
+
+    def latest(self, id_: str, *, even_expired: bool = False) -> Entity | None:
+        """The newest state that was accepted, perhaps not yet durable: what the next change starts from."""
+        pending = self._committer.overlay.get(id_)
+        if pending is None:
+            return self.entity(id_, even_expired=even_expired)
+        entity = pending[0]
+        return None if entity is None or (_has_expired(entity) and not even_expired) else entity
+
+    def entity(self, id_: str, *, even_expired: bool = False) -> Entity | None:
+        """The durable state."""
+        recent = self._recent
+        entity = recent.get(id_)
+        if entity is None:
+            row = self._reader.execute("SELECT document FROM entities WHERE id = ?", (id_,)).fetchone()
+            if row is None:
+                return None
+            entity = decode_entity(row[0])
+            if len(row[0]) <= RECENT_BYTES_MAX:
+                if len(recent) >= RECENT_MAX:
+                    recent.popitem(last=False)
+                recent[id_] = entity
+        return None if _has_expired(entity) and not even_expired else entity
+
+    def expired(self, now: str | None = None, limit: int = 1_000) -> list[str]:
+        """Transient entities whose time is over: no reading shows them, someone has to delete them."""
+        at = to_us(now or now_text())
+        rows = self._reader.execute("SELECT id FROM entities WHERE expires_us <= ? ORDER BY expires_us LIMIT ?", (at, limit))
+        return [id_ for (id_,) in rows]
+
+    async def query(self, query: EntityQuery) -> Found:
+        return await self._read(lambda searcher: searcher.query(query))
+
+    async def ids(self, query: EntityQuery) -> list[str]:
+        """Of all that match, whatever limit and offset say."""
+        return await self._read(lambda searcher: searcher.ids(query))
+
+    async def types(self) -> list[TypeInfo]:
+        return await self._read(lambda searcher: discover_types(searcher.connection))
+
+    async def attributes(self) -> list[AttributeInfo]:
+        return await self._read(lambda searcher: discover_attributes(searcher.connection))
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run anything that only reads in a reader's thread, in one transaction, within the time a query may take."""
+        return await self._read(lambda searcher: searcher.run(lambda: work(searcher.connection)))
+
+    async def _read(self, work: Callable[[Searcher], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(self._searcher()))
+
+    def _searcher(self) -> Searcher:
+        searcher: Searcher | None = getattr(self._local, "searcher", None)
+        if searcher is None:
+            searcher = self._local.searcher = Searcher(open_reader(self.path), self._query_ms_max)
+            self._searchers.append(searcher)
+        return searcher
+
+    # --- documents ----------------------------------------------------------------------------------------------------
+
+    def documents(self, kind: str) -> list[tuple[str, bytes]]:
+        """All of a kind, in order of creation."""
+        return self._reader.execute("SELECT id, data FROM documents WHERE kind = ? ORDER BY n", (kind,)).fetchall()
+
+    def document(self, kind: str, id_: str) -> bytes | None:
+        row = self._reader.execute("SELECT data FROM documents WHERE kind = ? AND id = ?", (kind, id_)).fetchone()
+        return row[0] if row else None
+
+    # --- log ----------------------------------------------------------------------------------------------------------
+
+    def read_log(self, after: int = 0, limit: int = 1_000) -> list[LogRecord]:
+        """What happened after an offset, oldest first; the oldest records of all may be gone."""
+        return [log_record(row) for row in self._reader.execute(READ_LOG, (after, limit))]
+
+    def log_end(self) -> int:
+        """The offset of the newest record; 0: nothing has happened yet."""
+        row = self._reader.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
+        return int(row[0]) if row else 0
+
+    def log_start(self) -> int:
+        """The offset of the oldest record that is kept; one behind the end if there is none."""
+        (first,) = self._reader.execute("SELECT min(offset) FROM log").fetchone()
+        return self.log_end() + 1 if first is None else int(first)
+
+    # --- outbox -------------------------------------------------------------------------------------------------------
+
+    def next_delivery_id(self) -> int:
+        self._delivery_id += 1
+        return self._delivery_id
+
+    def pending_deliveries(self) -> list[outbox.Delivery]:
+        return [outbox.delivery(row) for row in self._reader.execute(outbox.SELECT_DELIVERIES)]
+
+    def dead_letters(self, limit: int = 100, after: int = 0) -> list[outbox.DeadLetter]:
+        return [outbox.dead_letter(row) for row in self._reader.execute(outbox.SELECT_DEAD_LETTERS, (after, limit))]
+
+    def dead_letter(self, id_: int) -> outbox.DeadLetter | None:
+        row = self._reader.execute(outbox.SELECT_DEAD_LETTER, (id_,)).fetchone()
+        return outbox.dead_letter(row) if row else None
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    async def backup(self, target: Path) -> None:
+        """A copy of everything that is committed by now, while the node runs; it appears at `target` when it is complete."""
+        partial = target.with_name(target.name + ".partial")
+
+        def copy() -> None:
+            partial.unlink(missing_ok=True)
+            source, copied = open_reader(self.path), sqlite3.connect(partial)
+            try:
+                source.backup(copied)
+            finally:
+                source.close()
+                copied.close()
+            _sync(partial)
+            partial.replace(target)
+            _sync(target.parent)
+
+        await asyncio.to_thread(copy)
+
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        """What is used of what there is room for."""
+        return {
+            "pending_writes": (self._committer.pending, self._settings.pending_writes_max),
+            "log_records": (max(0, self.log_end() + 1 - self.log_start()), self._settings.log_records_max),
+            "dead_letters": (self._writer.dead_letters, self._settings.dead_letters_max),
+            "entities_in_memory": (len(self._recent), RECENT_MAX),
+        }
+
+
+def _has_expired(entity: Entity) -> bool:
+    if entity.expires_at is None:
+        return False
+    expires_us = to_us(entity.expires_at)
+    return expires_us is not None and expires_us <= now_us()
+
+
+def _file_name(tenant: str) -> str:
+    return f"{_PREFIX}{quote(tenant, safe='')}{_SUFFIX}" if tenant else f"{_DEFAULT}{_SUFFIX}"
+
+
+def _locked(path: Path) -> IO[str]:
+    """Two processes that write the same store would each trust what they remember of it."""
+    lock = path.with_suffix(".lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise StoreError(f"{path} is in use by another process; stop that one, or choose another folder") from None
+    return lock
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,42 @@
+"""What is old goes: a few rows with every so many writes, so that it never takes long and nobody has to remember it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hanse.node.settings import StoreSection
+from hanse.node.store.connection import Writer
+from hanse.node.store.times import now_us
+
+EVERY_WRITES: Final = 256
+ROWS_AT_ONCE: Final = 1_024  # four times what may have come since: it catches up
+_DAY_US: Final = 86_400 * 1_000_000
+
+
+class Upkeep:
+    def __init__(self, settings: StoreSection) -> None:
+        self._log_max = settings.log_records_max
+        self._history_us = settings.history_days * _DAY_US
+        self._writes = EVERY_WRITES  # look once early
+
+    def __call__(self, writer: Writer, writes: int) -> None:
+        """With a batch of so many writes, in its transaction."""
+        self._writes += writes
+        if self._writes >= EVERY_WRITES:
+            rows = ROWS_AT_ONCE * max(1, self._writes // EVERY_WRITES)
+            self._writes = 0
+            self._trim_log(writer, rows)
+            if self._history_us:
+                self._trim_history(writer, rows)
+
+    def _trim_log(self, writer: Writer, rows: int) -> None:
+        first, last = writer.execute("SELECT (SELECT min(offset) FROM log), (SELECT max(offset) FROM log)").fetchone()
+        if first is not None and last - first >= self._log_max:
+            writer.execute("DELETE FROM log WHERE offset < ?", (min(last - self._log_max + 1, first + rows),))
+
+    def _trim_history(self, writer: Writer, rows: int) -> None:
+        """Rows come nearly in order of time; the ones at the old end are looked at."""
+        writer.execute(
+            "DELETE FROM history WHERE seq IN (SELECT seq FROM history ORDER BY seq LIMIT ?) AND modified_us < ?",
+            (rows, now_us() - self._history_us),
+        )
