@@ -37,10 +37,22 @@ def test_the_core_context_knows_its_terms_and_gives_every_other_name_to_the_defa
     assert CORE.document() == CORE.link_url == CORE.key == CORE_URL
 
 
-def test_a_default_name_that_would_be_read_otherwise_stays_a_uri() -> None:
-    assert CORE.compact_iri(DEFAULT_VOCAB + "location") == DEFAULT_VOCAB + "location"
-    assert CORE.compact_iri(DEFAULT_VOCAB + "a:b") == DEFAULT_VOCAB + "a:b"
-    assert CORE.compact_iri(DEFAULT_VOCAB) == DEFAULT_VOCAB
+def test_a_default_name_that_would_be_read_otherwise_gets_its_prefix() -> None:
+    assert CORE.compact_iri(DEFAULT_VOCAB + "location") == "ngsi-ld:default-context/location"
+    assert CORE.compact_iri(DEFAULT_VOCAB + "a:b") == "ngsi-ld:default-context/a:b"
+
+
+@pytest.mark.parametrize("name", ["speed", "výška_1", "Škola", "a-b", "https://a.example/b", "ngsi-ld:speed"])
+def test_a_legal_name(name: str) -> None:
+    assert CORE.expand_name(name) == CORE.expand_term(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "my attr", "9Vehicle", "_a", "@id", "@any", "type", "id", "a<b", "a(b)", 'a"b', "a=b", ":", "1:2", "a" * 3000]
+)
+def test_a_name_that_is_not_legal(name: str) -> None:
+    with pytest.raises(BadRequestData):
+        CORE.expand_name(name)
 
 
 def test_every_version_of_the_core_context_is_built_in() -> None:

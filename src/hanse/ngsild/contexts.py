@@ -21,6 +21,8 @@ import msgspec
 
 from hanse.ngsild.entity import DEFAULT_VOCAB, NGSI_LD
 from hanse.ngsild.errors import BadRequestData, LdContextNotAvailable
+from hanse.ngsild.limits import NAME_LENGTH_MAX
+from hanse.ngsild.uris import is_uri
 
 CORE_URL: Final = "https://uri.etsi.org/ngsi-ld/v1/ngsi-ld-core-context-v1.9.jsonld"
 CORE_URL_PATTERN: Final = re.compile(r"https?://uri\.etsi\.org/ngsi-ld/v\d+/ngsi-ld-core-context(-v\d+\.\d+)?\.jsonld")
@@ -31,6 +33,7 @@ CONTEXT_PARTS_MAX: Final = 1_000  # after every URL in it is followed
 
 # what says nothing about names; and pyld stumbles over some of it
 _NO_MATTER: Final = frozenset({"@base", "@direction", "@language", "@propagate"})
+_NAME: Final = re.compile(r"[^\W\d_][\w\-.]*")
 _PREFIX_ENDS: Final = tuple(":/?#[]@")  # a plain term is a prefix too, if its URI ends with one of these
 
 
@@ -64,19 +67,12 @@ class Context:
     """A compiled context. Treat as frozen; make one with `compile_context`, or take `CORE`."""
 
     __slots__ = (
-        "_compact",
-        "_definitions",
-        "_document",
-        "_expand",
-        "_prefixes",
-        "compact_iri",
-        "expand_term",
-        "key",
-        "link_url",
-        "source",
-    )
+        "_compact", "_definitions", "_document", "_expand", "_prefixes",
+        "compact_iri", "expand_name", "expand_term", "key", "link_url", "source",
+    )  # fmt: skip
 
     expand_term: Callable[[str], str]  # short name, prefixed name or URI -> URI; an unknown name is one of the default vocabulary
+    expand_name: Callable[[str], str]  # the same for the name of a type or attribute that somebody writes: refused if not legal
     compact_iri: Callable[[str], str]  # and back; what the context does not know stays a URI
 
     def __init__(self, source: Any, key: str, document: Any, link_url: str, definitions: _Definitions) -> None:
@@ -93,6 +89,7 @@ class Context:
         self._compact = _Names(shortest, self._find_name)
         # dictionary look-ups without a Python call around them: this is the hottest line of reading and writing entities
         self.expand_term = self._expand.__getitem__
+        self.expand_name = _Names({}, self._find_legal).__getitem__
         self.compact_iri = self._compact.__getitem__
 
     def __repr__(self) -> str:
@@ -124,14 +121,20 @@ class Context:
                 return name
         return DEFAULT_VOCAB + name
 
+    def _find_legal(self, name: str) -> str:
+        legal = len(name) <= NAME_LENGTH_MAX and (is_uri(name) if ":" in name else _NAME.fullmatch(name))
+        iri = self._expand[name] if legal else ""
+        if not legal or iri.startswith("@"):
+            say = "it means something else in JSON-LD" if legal else "a letter, then letters, digits, '_', '-' and '.'; or a URI"
+            raise BadRequestData(f"the name {name[:60]!r} is not legal: {say}")
+        return iri
+
     def _find_name(self, iri: str) -> str:
-        candidates: list[str] = []
+        prefixed = [f"{name}:{iri[len(start) :]}" for name, start in self._prefixes if iri.startswith(start) and iri != start]
+        prefixed.sort(key=lambda name: (len(name), name))
         if iri.startswith(DEFAULT_VOCAB):
-            candidates.append(iri[len(DEFAULT_VOCAB) :])
-        else:
-            prefixed = [f"{name}:{iri[len(start) :]}" for name, start in self._prefixes if iri.startswith(start) and iri != start]
-            candidates.extend(sorted(prefixed, key=lambda name: (len(name), name)))
-        for name in candidates:
+            prefixed.insert(0, iri[len(DEFAULT_VOCAB) :])
+        for name in prefixed:
             # only a name that is read back as the same URI will do
             found = self._definitions.get(name)
             if name and (found.iri if found else self._find_iri(name)) == iri:
