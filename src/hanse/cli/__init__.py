@@ -1,33 +1,83 @@
-"""The `hanse` command: one module a noun."""
+"""The `hanse` command: one module a noun, imported when it is asked for, so that `hanse serve` starts without the studies."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from hanse.cli import scopes, simulate, study
-from hanse.model import InvalidInput
+from hanse.client.errors import NgsiLdClientError
+from hanse.model.errors import InvalidInput
+
+NOUNS: Final = ("serve", "config", "get", "pub", "sub", "letters", "backup", "simulate", "study", "scopes")
+
+
+class _Nouns(MutableMapping[str, Any]):
+    """The commands by name, made when one is taken."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            if name not in NOUNS:
+                raise KeyError(name)
+            command = typer.main.get_command(import_module(f"hanse.cli.{name}").app)
+            command.name = name
+            self._made[name] = command
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NOUNS)
+
+    def __len__(self) -> int:
+        return len(NOUNS)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Nouns()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(NOUNS)
+
 
 app = typer.Typer(
     name="hanse",
+    cls=_Group,
     help="A federation of IoT communities that trade context data on their own terms.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.add_typer(simulate.app, name="simulate")
-app.add_typer(study.app, name="study")
-app.add_typer(scopes.app, name="scopes")
+
+
+@app.callback()
+def _hanse() -> None:
+    pass
 
 
 def main() -> None:
-    """Run; what the user can mend is one line and exit code 2."""
+    """Run; what the user can mend is one line and exit code 2, what a node refuses one line and exit code 1."""
     try:
         app()
     except InvalidInput as error:
-        print(f"hanse: {error}", file=sys.stderr)
+        print(f"hanse: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
+    except NgsiLdClientError as error:
+        print(f"hanse: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(1)
     except BrokenPipeError:
         sys.exit(141)

@@ -1,0 +1,21 @@
+"""What a client is told when a request fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NgsiLdClientError(Exception):
+    """A node refused a request, or could not be reached (then the status is 0).
+
+    `type`, `title` and `detail` are those of the ProblemDetails that came; `problem` is the whole of them.
+    """
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        self.status = status
+        self.problem = problem
+        self.type = str(problem.get("type", "")).rpartition("/")[2]
+        self.title = str(problem.get("title", ""))
+        self.detail = str(problem.get("detail", ""))
+        said = ": ".join(part for part in (self.title, self.detail) if part) or "no reason given"
+        super().__init__(f"{said} ({status})" if status else said)

@@ -1,0 +1,104 @@
+"""Numbers about the node for Prometheus.
+
+Counting is on the path of every request, so it is an addition to a plain number; families with names and help are made of these
+only when somebody looks. One node is one process: there is one `METRICS`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+COUNTERS: Final = {  # name -> help; each has one label, `kind`
+    "changes": "Changes of entities that were accepted, by operation",
+    "notifications_sent": "Notifications that an endpoint took, by channel",
+    "notifications_failed": "Attempts to notify that failed, by channel",
+    "notifications_dead": "Notifications that became dead letters, by channel",
+    "context_fetches": "JSON-LD contexts fetched, by result",
+    "mqtt_messages": "Messages of devices by MQTT, by what became of them",
+    "native_requests": "Requests of the native API, by kind",
+}
+
+
+class Bound(Struct, frozen=True):
+    """Something that cannot grow without end, and how full it is. No `max`: it is bounded by something else, but worth a look."""
+
+    tenant: str
+    name: str
+    used: int
+    max: int | None
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self._requests: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._buckets = [0] * (len(BUCKETS_S) + 1)
+        self._seconds = 0.0
+        self._counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    def request(self, method: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        self._requests[method if method in METHODS else "other", status] += 1
+        self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
+        self._seconds += seconds
+
+    def count(self, name: str, kind: str = "", by: int = 1) -> None:
+        """One more of COUNTERS."""
+        self._counts[name, kind] += by
+
+    def text(self, bounds: Iterable[Bound] = ()) -> bytes:
+        """All of it, in the text format of Prometheus."""
+        registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=registry)
+        registry.register(_Families(self, bounds))
+        return generate_latest(registry)
+
+    def families(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("hanse_requests", "HTTP requests answered", labels=["method", "status"])
+        for (method, status), number in sorted(self._requests.items()):
+            requests.add_metric([method, str(status)], number)
+        yield requests
+        total, buckets = 0, []
+        for bound, number in zip([*map(str, BUCKETS_S), "+Inf"], self._buckets, strict=True):
+            total += number
+            buckets.append((bound, total))
+        yield HistogramMetricFamily("hanse_request_seconds", "How long answers took", buckets=buckets, sum_value=self._seconds)
+        for name, help_ in COUNTERS.items():
+            family = CounterMetricFamily(f"hanse_{name}", help_, labels=["kind"])
+            for (counted, kind), number in sorted(self._counts.items()):
+                if counted == name:
+                    family.add_metric([kind], number)
+            yield family
+
+
+class _Families(Collector):
+    def __init__(self, metrics: Metrics, bounds: Iterable[Bound]) -> None:
+        self._metrics = metrics
+        self._bounds = bounds
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics.families()
+        used = GaugeMetricFamily("hanse_bound_used", "How much of a bound is in use", labels=["tenant", "bound"])
+        most = GaugeMetricFamily("hanse_bound_max", "The bound itself", labels=["tenant", "bound"])
+        for bound in self._bounds:
+            used.add_metric([bound.tenant, bound.name], bound.used)
+            if bound.max is not None:
+                most.add_metric([bound.tenant, bound.name], bound.max)
+        yield used
+        yield most
+
+
+METRICS: Final = Metrics()
