@@ -17,14 +17,13 @@ from msgspec import Struct
 
 from hanse.filters import compile_q, rename_attributes
 from hanse.filters.patterns import pattern_search
-from hanse.filters.terms import Joined
 from hanse.model import Advertisement, InvalidInput, Selector
 from hanse.model.values import MAX_SELECTORS
 from hanse.ngsild.entity import NGSI_LD
 from hanse.ngsild.entity_maps import moment
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.geo import GeoQuery, parse_geo_query, value_matches
-from hanse.ngsild.query import EntityQuery, EntitySelector
+from hanse.ngsild.query import EntityQuery, EntitySelector, matches
 from hanse.ngsild.registration_members import (
     CHECKS,
     DEFAULT_OPERATIONS,
@@ -44,7 +43,6 @@ from hanse.ngsild.uris import check_uri
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hanse.filters.terms import Node
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.entity import Entity
 
@@ -256,20 +254,10 @@ def parse_sought(params: Mapping[str, str], context: Context) -> Sought:
 
 def queried_names(q: str, context: Context) -> list[str]:
     """The attributes that a query looks at: a source that may have them is relevant, whatever their values there."""
-    names: list[str] = []
-
-    def collect(nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            if isinstance(node, Joined):
-                collect(node.parts)
-            else:
-                names.append(context.expand_term(node.path.names[0]))
-
     try:
-        collect(compile_q(q).conjuncts)
+        return sorted({context.expand_term(path.names[0]) for path in compile_q(q).paths})
     except InvalidInput as error:
         raise BadRequestData(f"q: {error}") from None
-    return names
 
 
 def parse_csf(text: str, context: Context) -> str:
@@ -430,19 +418,7 @@ def claims(registration: Registration) -> list[EntityQuery]:
 
 def claimed(registration: Registration, entity: Entity) -> bool:
     """Whether a source has some of an entity for itself: the plain meaning of `claims`."""
-    return any(
-        (not claim.attrs or any(name in entity.attributes for name in claim.attrs))
-        and (not claim.selectors or any(_selects(selector, entity) for selector in claim.selectors))
-        for claim in claims(registration)
-    )
-
-
-def _selects(selector: EntitySelector, entity: Entity) -> bool:
-    return (
-        types_match(selector.types, entity.types)
-        and (not selector.ids or entity.id in selector.ids)
-        and (selector.id_pattern is None or pattern_search(selector.id_pattern)(entity.id))
-    )
+    return any(matches(claim, entity) for claim in claims(registration))
 
 
 def advertisement(registration: Registration, client: str) -> Advertisement:
