@@ -58,9 +58,9 @@ expressions = st.recursive(
 )
 
 
-def written(expression: Any) -> str:
+def written(expression: Any) -> Any:
     if isinstance(expression, str):
-        return str(expression)
+        return expression
     sign, parts = expression
     return "(" + sign.join(map(written, parts)) + ")"
 

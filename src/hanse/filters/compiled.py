@@ -102,10 +102,13 @@ def compile_quality(text: str) -> Filter:
     return _compiled(text, "quality", node)
 
 
-def rename_attributes(text: str, rename: Rename) -> str:
-    """The query, in canonical form, with the names of attributes and sub-attributes put through `rename`."""
+def rename_attributes(text: str, rename: Rename, rename_sub: Rename | None = None) -> str:
+    """The query, in canonical form, with the names of attributes and sub-attributes put through `rename`.
+
+    Sub-attributes go through `rename_sub`, if that is given.
+    """
     node = parse(text)
-    return "" if node is None else renamed(node, rename).text
+    return "" if node is None else renamed(node, rename, rename_sub).text
 
 
 def _compiled(text: str, language: Language, node: Node | None) -> Filter:

@@ -60,9 +60,12 @@ class Path(Struct, frozen=True, dict=True):
         return ".".join(map(_written, self.names)) + (f"[{'.'.join(map(_written, self.inner))}]" if self.inner else "")
 
 
-def renamed_path(path: Path, rename: Callable[[str], str]) -> Path:
-    """The path with other names of the attribute and its sub-attributes; names in brackets stay."""
-    names = tuple(map(rename, path.names))
+def renamed_path(path: Path, rename: Callable[[str], str], rename_sub: Callable[[str], str] | None = None) -> Path:
+    """The path with other names of the attribute and its sub-attributes (`rename_sub`, if those go by other rules).
+
+    Names in brackets stay.
+    """
+    names = (rename(path.names[0]), *map(rename_sub or rename, path.names[1:]))
     for name in names:
         if not re.fullmatch(NAME_PATTERN, name) or parse_path(_written(name)).names != (name,):
             raise InvalidInput(f"{name[:60]!r} cannot stand in a filter as the name of an attribute; map the term to another URI")

@@ -11,7 +11,7 @@ of duplicates.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import isfinite
 from typing import Final, TypeAlias
 
@@ -147,13 +147,27 @@ def join(sign: str, nodes: list[Node]) -> Node:
 quoted: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def renamed(node: Node, rename: Rename) -> Node:
+def renamed(node: Node, rename: Rename, rename_sub: Rename | None = None) -> Node:
     """The same filter on other names of the attributes and sub-attributes; names in brackets stay."""
     if isinstance(node, Joined):
-        return join(node.sign, [renamed(part, rename) for part in node.parts])
-    path = renamed_path(node.path, rename)
+        return join(node.sign, [renamed(part, rename, rename_sub) for part in node.parts])
+    path = renamed_path(node.path, rename, rename_sub)
     if isinstance(node, Exists):
         return Exists(path)
     if isinstance(node, Within):
         return Within(path, node.negated, node.intervals)
     return Pattern(path, node.negated, node.pattern)
+
+
+def with_texts(node: Node, names: Collection[str], rename: Rename) -> Node:
+    """The same filter with the texts that attributes of these names are compared with put through `rename`."""
+    if isinstance(node, Joined):
+        return join(node.sign, [with_texts(part, names, rename) for part in node.parts])
+    if not isinstance(node, Within) or node.path.names[0] not in names:
+        return node
+
+    def changed(value: Value | None) -> Value | None:
+        return value if value is None or value.kind != "text" else text_or_moment(rename(str(value.key)))
+
+    intervals = tuple(Interval(changed(one.low), changed(one.high), one.is_open) for one in node.intervals)
+    return Within(node.path, node.negated, intervals)

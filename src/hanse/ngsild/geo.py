@@ -156,6 +156,8 @@ def _tuples(value: Any, depth: int) -> Any:
 
 def geometry_shape(kind: Any, coordinates: Any) -> BaseGeometry:
     """The geometry in the plane, valid: rings that cross themselves are repaired. Raises BadRequestData."""
+    if kind == "GeometryCollection":
+        return _collection(coordinates)
     depth = _DEPTH.get(kind) if isinstance(kind, str) else None
     if depth is None:
         raise BadRequestData(f"a geometry is one of {', '.join(_DEPTH)}, not {str(kind)[:60]!r}")
@@ -169,6 +171,15 @@ def geometry_shape(kind: Any, coordinates: Any) -> BaseGeometry:
     if shape.is_empty:
         raise BadRequestData(f"the {kind} is empty; give at least one position")
     return shape
+
+
+def _collection(parts: Any) -> BaseGeometry:
+    """Stored ones only, and one level of it; a query names one geometry."""
+    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, dict) for part in parts):
+        raise BadRequestData("a GeometryCollection has an array of geometries")
+    if any(part.get("type") == "GeometryCollection" for part in parts):
+        raise BadRequestData("a GeometryCollection within another cannot be searched; list its parts")
+    return shapely.GeometryCollection([geometry_shape(part.get("type"), part.get("coordinates")) for part in parts])
 
 
 class _Coordinates:
@@ -229,6 +240,8 @@ def value_shape(value: Any) -> Shape | None:
     if not isinstance(value, dict):
         return None
     try:
+        if value.get("type") == "GeometryCollection":
+            return Shape("GeometryCollection", value.get("geometries"))
         return Shape(value.get("type"), value.get("coordinates"))
     except BadRequestData:
         return None

@@ -37,6 +37,7 @@ class Order(Struct, frozen=True):
     path: str  # an attribute path as in q (expanded), or one of: id, type, createdAt, modifiedAt
     descending: bool = False
     collation: str | None = None
+    near: GeoQuery | None = None  # by distance from the geometry of this
 
 
 class EntityQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
