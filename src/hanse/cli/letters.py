@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -46,8 +45,7 @@ def list_letters(
     for heading in ("number", "died", "subscription", "endpoint", "attempts", "reason"):
         table.add_column(heading)
     for letter in found:
-        died = datetime.fromtimestamp(letter["died_ms"] / 1000, UTC).isoformat(timespec="seconds")
-        cells = (letter["id"], died, letter["subscription"], letter["endpoint"], letter["attempts"], letter["reason"])
+        cells = (letter[name] for name in ("id", "diedAt", "subscriptionId", "endpoint", "attempts", "reason"))
         table.add_row(*(Text(str(cell)) for cell in cells))
     console.print(table)
 

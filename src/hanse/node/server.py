@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from hanse.node.http.app import Application
     from hanse.node.settings import NodeSettings
 
 BACKLOG: Final = 2048
@@ -58,6 +59,7 @@ async def serve_until_told(
 ) -> None:
     """Serve until SIGTERM, SIGINT or the end of the time; `ready` is called when requests are answered."""
     from hanse.node.http.app import create_app
+    from hanse.node.store import StoreError
 
     app = create_app(settings)
     config = uvicorn.Config(
@@ -74,11 +76,11 @@ async def serve_until_told(
         backlog=BACKLOG,
     )
     server = _Server(config, ready)
-    stop = _stopper(server)
+    stop = _stopper(server, app)
     loop = asyncio.get_running_loop()
     for sign in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(sign, stop)
-    async with _lifespan(app):
+    async with _lifespan(app, StoreError):
         gc.collect()
         gc.freeze()  # modules and tables stay: no need to look at them again and again
         if seconds is not None:
@@ -87,8 +89,8 @@ async def serve_until_told(
 
 
 @contextlib.asynccontextmanager
-async def _lifespan(app: ASGIApp) -> AsyncIterator[None]:
-    """ASGI's lifespan, with what is raised in it raised here."""
+async def _lifespan(app: ASGIApp, mendable: type[Exception]) -> AsyncIterator[None]:
+    """ASGI's lifespan, with what is raised in it raised here; what the user can mend as InvalidInput."""
     told: asyncio.Queue[Any] = asyncio.Queue()
     heard: asyncio.Queue[Any] = asyncio.Queue()
     task = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}}, told.get, heard.put))
@@ -101,7 +103,10 @@ async def _lifespan(app: ASGIApp) -> AsyncIterator[None]:
             answer.cancel()
             await task  # raises what went wrong
 
-    await step("startup")
+    try:
+        await step("startup")
+    except mendable as error:
+        raise InvalidInput(str(error)) from error
     try:
         yield
     finally:
@@ -109,10 +114,12 @@ async def _lifespan(app: ASGIApp) -> AsyncIterator[None]:
         await task
 
 
-def _stopper(server: uvicorn.Server) -> Callable[[], None]:
+def _stopper(server: uvicorn.Server, app: Application) -> Callable[[], None]:
     def stop() -> None:
         """The second time, at once."""
         server.force_exit = server.should_exit
         server.should_exit = True
+        for tenant in app.node.tenants.values():
+            tenant.notifier.streams.close()  # they would go on for ever
 
     return stop

@@ -1,0 +1,339 @@
+"""/hanse/v1: the native primitives over HTTP, with JSON or XML payloads. What a node's operators need is in `admin`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from hanse.model import (
+    WORLD,
+    Advertisement,
+    Geofence,
+    InvalidInput,
+    Location,
+    Notification,
+    Selector,
+    Subscription,
+    geofence_from_geojson,
+)
+from hanse.ngsild.errors import BadRequestData, InvalidRequest
+from hanse.node.http import admin
+from hanse.node.http.answers import JSON
+from hanse.node.http.call import Call, Endpoint, Path, native
+from hanse.node.http.events import event_stream
+from hanse.node.native import NativeClient, native_of, stream_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+XML: Final = "application/xml"
+T = TypeVar("T")
+
+
+class Place(Struct, frozen=True, forbid_unknown_fields=True):
+    lat: float
+    lon: float
+
+
+class _Attach(Struct, frozen=True, forbid_unknown_fields=True):
+    location: Place | None = None
+    endpoint: str = ""
+    previous: str | None = None
+
+
+class _Selector(Struct, frozen=True, forbid_unknown_fields=True):
+    type: str | None = None
+    id: str | None = None
+    id_pattern: str | None = None
+    topic: str | None = None
+
+
+class _Subscribe(Struct, frozen=True, forbid_unknown_fields=True):
+    selectors: tuple[_Selector, ...] = ()
+    attributes: tuple[str, ...] = ()
+    q: str = ""
+    quality: str = ""
+    geofence: dict[str, Any] | None = None
+    scopes: dict[str, str] = {}
+    expires_at_ms: int | None = None
+
+
+class _Advertise(Struct, frozen=True, forbid_unknown_fields=True):
+    selectors: tuple[_Selector, ...] = ()
+    q: str = ""
+    quality: str = ""
+    scopes: dict[str, str] = {}
+    expires_at_ms: int | None = None
+
+
+class _Publish(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str = ""
+    topic: str | None = None
+    types: tuple[str, ...] = ()
+    entity: str | None = None
+    attributes: dict[str, Any] = {}
+    quality: dict[str, float] = {}
+    payload: msgspec.Raw = msgspec.Raw()
+    location: Place | None = None
+    geofence: dict[str, Any] | None = None
+    scopes: dict[str, str] = {}
+    advertisement: str | None = None
+    published_at_ms: int = 0
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+async def clients(call: Call) -> ASGIApp:
+    return call.answer([_shown(client) for client in native_of(call.tenant).clients()])
+
+
+async def client(call: Call) -> ASGIApp:
+    kept = native_of(call.tenant)
+    name = call.path["client"]
+    found = _shown(kept.client(name))
+    found["subscriptions"] = {id_: _plain(value) for id_, value in kept.subscriptions(name).items()}
+    found["advertisements"] = {id_: _plain(value) for id_, value in kept.advertisements(name).items()}
+    return call.answer(found)
+
+
+async def attach(call: Call) -> ASGIApp:
+    given = await _read(call, _Attach)
+    attached = NativeClient(call.path["client"], _location(given.location), given.endpoint)
+    await native_of(call.tenant).attach(attached, given.previous)
+    return call.no_content()
+
+
+async def detach(call: Call) -> ASGIApp:
+    await native_of(call.tenant).detach(call.path["client"])
+    return call.no_content()
+
+
+async def locate(call: Call) -> ASGIApp:
+    place = await _read(call, Place)
+    await native_of(call.tenant).locate(call.path["client"], Location(place.lat, place.lon))
+    return call.no_content()
+
+
+async def stream(call: Call) -> ASGIApp:
+    """What is for a client, as Server-Sent Events."""
+    name = call.path["client"]
+    if native_of(call.tenant).client(name).endpoint:
+        raise BadRequestData(f"the client {name!r} is told at its endpoint; attach it without one to listen here")
+    return event_stream(call, stream_of(name))
+
+
+# --- subscriptions, advertisements, scopes ------------------------------------------------------------------------------
+
+
+async def subscribe(call: Call) -> ASGIApp:
+    given = await _read(call, _Subscribe)
+    subscription = Subscription(
+        id=call.path["id"],
+        client=call.path["client"],
+        selectors=_selectors(given.selectors),
+        attributes=given.attributes,
+        q=given.q,
+        quality=given.quality,
+        geofence=_geofence(given.geofence),
+        scopes=given.scopes,
+        expires_at_ms=given.expires_at_ms,
+    )
+    await native_of(call.tenant).subscribe(subscription)
+    return call.no_content()
+
+
+async def unsubscribe(call: Call) -> ASGIApp:
+    await native_of(call.tenant).unsubscribe(call.path["client"], call.path["id"])
+    return call.no_content()
+
+
+async def advertise(call: Call) -> ASGIApp:
+    given = await _read(call, _Advertise)
+    advertisement = Advertisement(
+        id=call.path["id"],
+        client=call.path["client"],
+        selectors=_selectors(given.selectors),
+        q=given.q,
+        quality=given.quality,
+        scopes=given.scopes,
+        expires_at_ms=given.expires_at_ms,
+    )
+    await native_of(call.tenant).advertise(advertisement)
+    return call.no_content()
+
+
+async def unadvertise(call: Call) -> ASGIApp:
+    await native_of(call.tenant).unadvertise(call.path["client"], call.path["id"])
+    return call.no_content()
+
+
+async def scopes(call: Call) -> ASGIApp:
+    return call.answer(native_of(call.tenant).scopes())
+
+
+async def characterise(call: Call) -> ASGIApp:
+    call.check_content_type()
+    try:
+        text = (await call.body()).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("the body is not UTF-8") from None
+    await native_of(call.tenant).characterise(text)
+    return call.no_content()
+
+
+async def join_scope(call: Call) -> ASGIApp:
+    await native_of(call.tenant).join_scope(call.path["dimension"], call.path["scope"])
+    return call.no_content()
+
+
+async def leave_scope(call: Call) -> ASGIApp:
+    await native_of(call.tenant).leave_scope(call.path["dimension"], call.path["scope"])
+    return call.no_content()
+
+
+# --- publishing -------------------------------------------------------------------------------------------------------
+
+
+async def publish(call: Call) -> ASGIApp:
+    kept = native_of(call.tenant)
+    media_type = call.check_content_type()
+    notification = await (_published_xml(call) if media_type == XML else _published_json(call))
+    heard = await kept.publish(notification)
+    return call.answer({"id": notification.id, "publisher": notification.publisher, "heard": heard}, status=202)
+
+
+async def _published_json(call: Call) -> Notification:
+    if call.params:
+        raise InvalidRequest(f"with a JSON body everything is in the body; {min(call.params)!r} is for XML")
+    given = await _read(call, _Publish)
+    payload = bytes(given.payload).decode()
+    return Notification(
+        id=given.id or native_of(call.tenant).next_id(),
+        publisher=call.path["client"],
+        topic=given.topic,
+        types=given.types,
+        entity=given.entity,
+        attributes=given.attributes,
+        quality=given.quality,
+        payload=payload,
+        location=_location(given.location),
+        geofence=_geofence(given.geofence),
+        scopes=given.scopes,
+        advertisement=given.advertisement,
+        published_at_ms=given.published_at_ms,
+    )
+
+
+async def _published_xml(call: Call) -> Notification:
+    """The body is the payload; what else there is to say comes as parameters."""
+    try:
+        payload = (await call.body()).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("the body is not UTF-8") from None
+    params = call.params
+    return Notification(
+        id=params.get("id") or native_of(call.tenant).next_id(),
+        publisher=call.path["client"],
+        topic=params.get("topic"),
+        types=tuple(filter(None, params.get("type", "").split(","))),
+        entity=params.get("entity"),
+        payload=payload,
+        media_type=XML,
+        location=_location_of(params),
+        advertisement=params.get("advertisement"),
+    )
+
+
+# --- reading and showing ------------------------------------------------------------------------------------------------
+
+
+async def _read(call: Call, kind: type[T]) -> T:
+    call.check_content_type()
+    body = await call.body()
+    try:
+        return msgspec.json.decode(body.strip() or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        raise BadRequestData(str(error)) from None
+    except RecursionError:
+        raise InvalidRequest("the body is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from None
+
+
+def _selectors(given: tuple[_Selector, ...]) -> tuple[Selector, ...]:
+    return tuple(Selector(one.type, one.id, one.id_pattern, one.topic) for one in given)
+
+
+def _geofence(given: dict[str, Any] | None) -> Geofence:
+    return WORLD if given is None else geofence_from_geojson(given)
+
+
+def _location(place: Place | None) -> Location | None:
+    return None if place is None else Location(place.lat, place.lon)
+
+
+def _location_of(params: dict[str, str]) -> Location | None:
+    if "lat" not in params and "lon" not in params:
+        return None
+    try:
+        return Location(float(params.get("lat", "")), float(params.get("lon", "")))
+    except InvalidInput:
+        raise
+    except ValueError:
+        raise BadRequestData("lat and lon are both numbers, in degrees") from None
+
+
+def _shown(one: NativeClient) -> dict[str, Any]:
+    shown: dict[str, Any] = {"client": one.name, "endpoint": one.endpoint or None}
+    if one.location is not None:
+        shown["location"] = {"lat": one.location.lat, "lon": one.location.lon}
+    return shown
+
+
+def _plain(value: Subscription | Advertisement) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    plain.pop("id")
+    plain.pop("client")
+    return plain
+
+
+_ONE: Final = (JSON,)
+_BODY: Final = (JSON,)
+_PUBLISH_PARAMS: Final = ("id", "topic", "type", "entity", "advertisement", "lat", "lon")
+
+paths: list[Path] = [
+    native("/clients", GET=Endpoint(clients, offers=_ONE)),
+    native(
+        "/clients/{client}",
+        GET=Endpoint(client, offers=_ONE),
+        PUT=Endpoint(attach, offers=_ONE, media_types=_BODY, makes_tenant=True),
+        DELETE=Endpoint(detach, offers=_ONE),
+    ),
+    native("/clients/{client}/location", PUT=Endpoint(locate, offers=_ONE, media_types=_BODY)),
+    native("/clients/{client}/stream", GET=Endpoint(stream, offers=("text/event-stream",))),
+    native("/clients/{client}/notifications", POST=Endpoint(publish, _PUBLISH_PARAMS, offers=_ONE, media_types=(JSON, XML))),
+    native(
+        "/clients/{client}/subscriptions/{id}",
+        PUT=Endpoint(subscribe, offers=_ONE, media_types=_BODY),
+        DELETE=Endpoint(unsubscribe, offers=_ONE),
+    ),
+    native(
+        "/clients/{client}/advertisements/{id}",
+        PUT=Endpoint(advertise, offers=_ONE, media_types=_BODY),
+        DELETE=Endpoint(unadvertise, offers=_ONE),
+    ),
+    native(
+        "/scopes",
+        GET=Endpoint(scopes, offers=_ONE),
+        PUT=Endpoint(characterise, offers=_ONE, media_types=("application/toml", "text/plain"), makes_tenant=True),
+    ),
+    native(
+        "/scopes/{dimension}/{scope}",
+        PUT=Endpoint(join_scope, offers=_ONE, media_types=()),
+        DELETE=Endpoint(leave_scope, offers=_ONE),
+    ),
+    *admin.paths,
+]

@@ -1,0 +1,337 @@
+"""The native primitives of one tenant: attach, locate, advertise, publish, subscribe, join scope, and their opposites.
+
+Each is a request to the core's `Broker`; what it refuses is answered to whoever asked. Clients, subscriptions, advertisements and
+scopes are documents of the store, and are told to the broker again when the node starts. What is for a client goes to its
+endpoint by HTTP, through the outbox like any notification; a client without an endpoint listens to its stream, which keeps the
+last events while nobody listens.
+
+Names of types and attributes are taken as they are: who wants to hear of NGSI-LD entities names their types by URI.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from hanse.model import UNIT, Advertisement, Location, Notification, Subscription
+from hanse.ngsild.errors import BadRequestData, ResourceNotFound, TooManyPending
+from hanse.ngsild.notifications import Letter
+from hanse.node.metrics import METRICS
+from hanse.node.notifier.notifier import encode_letter
+from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
+from hanse.routing import messages as m
+from hanse.scopes import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hanse.node.store import Write
+    from hanse.node.tenant import Tenant
+
+CLIENTS_MAX: Final = 10_000
+KEPT_PER_CLIENT_MAX: Final = 1_000  # subscriptions, and advertisements, of one client
+SCOPES_MAX: Final = 1_000
+CLIENT, SUBSCRIPTION, ADVERTISEMENT = "native-client", "native-subscription", "native-advertisement"
+SCOPE, CHARACTERISATION = "native-scope", "native-characterisation"
+_RESERVED: Final = ("ngsi-ld/", "urn:hanse:node:")  # the broker's clients that stand for NGSI-LD's subscriptions, and for nodes
+
+log = structlog.get_logger("hanse.native")
+
+
+class NativeClient(Struct, frozen=True, omit_defaults=True):
+    """A client that is attached here. Without an endpoint it listens to its stream."""
+
+    name: str
+    location: Location | None = None
+    endpoint: str = ""
+
+
+class Post(Struct, frozen=True):
+    """What a change means for native clients: letters for the outbox, and events for streams once it is committed."""
+
+    deliveries: list[Delivery] = []
+    events: list[tuple[str, bytes]] = []
+
+
+def stream_of(client: str) -> str:
+    """The name of a client's stream among all streams."""
+    return f"native/{client}"
+
+
+class Native:
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._clients: dict[str, NativeClient] = {}
+        self._scopes: set[tuple[str, str]] = set()
+        self._published = 0
+        self._started_ms = _now_ms()
+
+    def restore(self) -> None:
+        """Tell the broker again what was kept."""
+        store = self._tenant.store
+        for _, data in store.documents(CHARACTERISATION):
+            self._tenant.broker.scopes = parse(data.decode()).scopes()
+        for _, data in store.documents(SCOPE):
+            dimension, scope = msgspec.json.decode(data, type=tuple[str, str])
+            self._again(m.JoinScope(dimension, scope))
+            self._scopes.add((dimension, scope))
+        for name, data in store.documents(CLIENT):
+            client = self._clients[name] = msgspec.json.decode(data, type=NativeClient)
+            self._again(m.Attach(name, client.location))
+            self._listen(client)
+        for _, data in store.documents(ADVERTISEMENT):
+            self._again(m.Advertise(msgspec.json.decode(data, type=Advertisement)))
+        for _, data in store.documents(SUBSCRIPTION):
+            self._again(m.Subscribe(msgspec.json.decode(data, type=Subscription)))
+
+    def _again(self, request: m.Request) -> None:
+        for effect in self._tenant.broker.handle(request, now_ms=_now_ms()):
+            if isinstance(effect, m.Reject):
+                log.warning("what was kept is refused now", reason=effect.reason, client=effect.client)
+
+    # --- clients ----------------------------------------------------------------------------------------------------
+
+    def client(self, name: str) -> NativeClient:
+        client = self._clients.get(name)
+        if client is None:
+            raise ResourceNotFound(f"there is no client {name!r} here; attach it first: PUT /hanse/v1/clients/{name}")
+        return client
+
+    def clients(self) -> list[NativeClient]:
+        return list(self._clients.values())
+
+    async def attach(self, client: NativeClient, previous: str | None = None) -> None:
+        """A client comes, or says anew where it is and where it is to be told."""
+        check_name(client.name, "client")
+        check_endpoint(client.endpoint)
+        known = self._clients.get(client.name)
+        if known is None and len(self._clients) >= CLIENTS_MAX:
+            raise TooManyPending(f"there are {CLIENTS_MAX} native clients already")
+        if previous is not None and previous not in self._tenant.broker.federation.by_id:
+            raise BadRequestData(f"there is no node {previous!r} in this federation")
+        self._ask(m.Attach(client.name, client.location, previous))
+        if client.location is not None:
+            self._ask(m.Locate(client.name, client.location))
+        self._clients[client.name] = client
+        self._listen(client)
+        await self._tenant.store.submit(PutDocument(CLIENT, client.name, msgspec.json.encode(client)))
+
+    async def detach(self, name: str) -> None:
+        """A client is gone for good, with all that it has here."""
+        self.client(name)
+        writes: list[Write] = [DeleteDocument(CLIENT, name)]
+        for kind, kept in ((SUBSCRIPTION, self.subscriptions(name)), (ADVERTISEMENT, self.advertisements(name))):
+            writes += [DeleteDocument(kind, _key(name, id_)) for id_ in kept]
+        for id_ in self.subscriptions(name):
+            writes += self._tenant.notifier.discard(_key(name, id_))
+        self._ask(m.Detach(name))
+        del self._clients[name]
+        self._tenant.notifier.streams.end(stream_of(name))
+        await self._tenant.store.submit(*writes)
+
+    async def locate(self, name: str, location: Location) -> None:
+        client = msgspec.structs.replace(self.client(name), location=location)
+        self._ask(m.Locate(name, location))
+        self._clients[name] = client
+        await self._tenant.store.submit(PutDocument(CLIENT, name, msgspec.json.encode(client)))
+
+    def _listen(self, client: NativeClient) -> None:
+        if not client.endpoint:
+            self._tenant.notifier.streams.keep(stream_of(client.name))
+
+    # --- subscriptions and advertisements -----------------------------------------------------------------------------
+
+    def subscriptions(self, client: str) -> dict[str, Subscription]:
+        """Those of a client, by the ids that it gave them."""
+        return {id_.partition(UNIT)[2]: kept for id_, kept in self._state(client).subscriptions.items()}
+
+    def advertisements(self, client: str) -> dict[str, Advertisement]:
+        return dict(self._state(client).advertisements)
+
+    def _state(self, client: str) -> Any:
+        return self._tenant.broker.client(client)
+
+    async def subscribe(self, subscription: Subscription) -> None:
+        self.client(subscription.client)
+        check_name(subscription.id, "subscription")
+        _check_room(self.subscriptions(subscription.client), subscription.id, "subscriptions")
+        self._ask(m.Subscribe(subscription))
+        key = _key(subscription.client, subscription.id)
+        await self._tenant.store.submit(PutDocument(SUBSCRIPTION, key, msgspec.json.encode(subscription)))
+
+    async def unsubscribe(self, client: str, id_: str) -> None:
+        self.client(client)
+        self._ask(m.Unsubscribe(client, id_))
+        key = _key(client, id_)
+        await self._tenant.store.submit(DeleteDocument(SUBSCRIPTION, key), *self._tenant.notifier.discard(key))
+
+    async def advertise(self, advertisement: Advertisement) -> None:
+        self.client(advertisement.client)
+        check_name(advertisement.id, "advertisement")
+        _check_room(self.advertisements(advertisement.client), advertisement.id, "advertisements")
+        self._ask(m.Advertise(advertisement))
+        key = _key(advertisement.client, advertisement.id)
+        await self._tenant.store.submit(PutDocument(ADVERTISEMENT, key, msgspec.json.encode(advertisement)))
+
+    async def unadvertise(self, client: str, id_: str) -> None:
+        self.client(client)
+        self._ask(m.Unadvertise(client, id_))
+        await self._tenant.store.submit(DeleteDocument(ADVERTISEMENT, _key(client, id_)))
+
+    # --- scopes -----------------------------------------------------------------------------------------------------
+
+    def scopes(self) -> dict[str, Any]:
+        """What the node knows of scopes, and which it has joined."""
+        graphs = self._tenant.broker.scopes.graphs
+        return {
+            "dimensions": {name: sorted(graph.scopes()) for name, graph in sorted(graphs.items())},
+            "joined": [{"dimension": dimension, "scope": scope} for dimension, scope in sorted(self._scopes)],
+        }
+
+    async def characterise(self, text: str) -> None:
+        """Take the dimensions, scopes and visibility filters of a characterisation in the place of those that there are."""
+        scopes = parse(text).scopes()
+        for dimension, scope in self._scopes:
+            if dimension not in scopes.graphs or scope not in scopes.graphs[dimension]:
+                raise BadRequestData(
+                    f"the scope {scope!r} in dimension {dimension!r} is missing, which is joined; leave it first"
+                )
+        self._tenant.broker.scopes = scopes
+        await self._tenant.store.submit(PutDocument(CHARACTERISATION, "", text.encode()))
+
+    async def join_scope(self, dimension: str, scope: str) -> None:
+        if len(self._scopes) >= SCOPES_MAX and (dimension, scope) not in self._scopes:
+            raise TooManyPending(f"{SCOPES_MAX} scopes are joined already")
+        self._ask(m.JoinScope(dimension, scope))
+        self._scopes.add((dimension, scope))
+        data = msgspec.json.encode((dimension, scope))
+        await self._tenant.store.submit(PutDocument(SCOPE, _key(dimension, scope), data))
+
+    async def leave_scope(self, dimension: str, scope: str) -> None:
+        if (dimension, scope) not in self._scopes:
+            raise ResourceNotFound(f"the scope {scope!r} in dimension {dimension!r} is not joined")
+        self._ask(m.LeaveScope(dimension, scope))
+        self._scopes.discard((dimension, scope))
+        await self._tenant.store.submit(DeleteDocument(SCOPE, _key(dimension, scope)))
+
+    # --- publishing and delivering ----------------------------------------------------------------------------------
+
+    def next_id(self) -> str:
+        """For a notification whose publisher gave it none."""
+        self._published += 1
+        return f"{self._started_ms}-{self._published}"
+
+    async def publish(self, notification: Notification) -> int:
+        """To whom it is for, here; gives how many subscriptions of native clients heard of it."""
+        self.client(notification.publisher)
+        post = self.post(self._ask(m.Publish(notification)))
+        if post.deliveries:
+            await self._tenant.store.submit(*map(PutDelivery, post.deliveries))
+            self._tenant.notifier.dispatch(post.deliveries)
+        self.stream(post.events)
+        return len(post.deliveries) + len(post.events)
+
+    def post(self, effects: Iterable[m.Effect]) -> Post:
+        """What the broker wants delivered to native clients, whoever caused it."""
+        post = Post([], [])
+        if not self._clients:
+            return post
+        store = self._tenant.store
+        for effect in effects:
+            client = self._clients.get(effect.client) if isinstance(effect, m.Deliver) else None
+            if client is None or not isinstance(effect, m.Deliver):
+                continue
+            body = msgspec.json.encode(shown(effect))
+            if not client.endpoint:
+                post.events.append((client.name, body))
+                continue
+            letter = Letter(uri=client.endpoint, body=body, headers=(("Content-Type", "application/json"),), order=client.name)
+            key = _key(client.name, effect.subscription)
+            post.deliveries.append(
+                Delivery(
+                    id=store.next_delivery_id(),
+                    subscription=key,
+                    endpoint=client.endpoint,
+                    payload=encode_letter(letter),
+                    created_ms=_now_ms(),
+                )
+            )
+        return post
+
+    def stream(self, events: Iterable[tuple[str, bytes]]) -> None:
+        for client, body in events:
+            self._tenant.notifier.streams.publish(stream_of(client), body)
+
+    def _ask(self, request: m.Request) -> list[m.Effect]:
+        """What the broker says to a request. Raises BadRequestData with the reason if it refuses."""
+        METRICS.count("native_requests", type(request).__name__)
+        effects = self._tenant.broker.handle(request, now_ms=_now_ms())
+        for effect in effects:
+            if isinstance(effect, m.Reject):
+                if effect.reason.startswith("there is no "):
+                    raise ResourceNotFound(effect.reason)
+                raise BadRequestData(effect.reason)
+        return effects
+
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        return {"native_clients": (len(self._clients), CLIENTS_MAX), "native_scopes": (len(self._scopes), SCOPES_MAX)}
+
+
+def shown(deliver: m.Deliver) -> dict[str, Any]:
+    """A delivery as a client gets it: the notification with the subscription; a JSON payload as JSON, an XML one as text."""
+    notification = deliver.notification
+    data: dict[str, Any] = msgspec.to_builtins(notification)
+    data["subscription"] = deliver.subscription
+    if notification.payload and notification.media_type == "application/json":
+        data["payload"] = msgspec.Raw(notification.payload.encode())
+    return data
+
+
+def check_name(name: str, what: str) -> None:
+    if UNIT in name or not name.isprintable() or not name:
+        raise BadRequestData(f"{name[:60]!r} is no name for a {what}: it is empty, or has a control character")
+    if what == "client" and name.startswith(_RESERVED):
+        raise BadRequestData(f"names of clients do not begin with {' or '.join(_RESERVED)}")
+
+
+def check_endpoint(uri: str) -> None:
+    if not uri:
+        return
+    try:
+        parts = urlsplit(uri)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BadRequestData(f"the endpoint {uri[:100]!r} is no http or https URL")
+
+
+def _check_room(kept: dict[str, Any], id_: str, what: str) -> None:
+    if id_ not in kept and len(kept) >= KEPT_PER_CLIENT_MAX:
+        raise TooManyPending(f"the client has {KEPT_PER_CLIENT_MAX} {what} already")
+
+
+def _key(first: str, second: str) -> str:
+    return f"{first}{UNIT}{second}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+_natives: WeakKeyDictionary[Tenant, Native] = WeakKeyDictionary()
+
+
+def native_of(tenant: Tenant) -> Native:
+    """The native side of a tenant, with what was kept told to the broker."""
+    native = _natives.get(tenant)
+    if native is None:
+        native = _natives[tenant] = Native(tenant)
+        native.restore()
+    return native
