@@ -20,7 +20,7 @@ from msgspec import Struct
 from hanse.model import WORLD, Geofence, InvalidInput, Location, Notification, geofence_from_geojson
 from hanse.ngsild.entity import DEFAULT_VOCAB, LOCATION, Change, Entity, default_instance, now_text
 from hanse.ngsild.errors import NonexistentTenant, TooManyPending
-from hanse.ngsild.operations import Outcome, delete
+from hanse.ngsild.operations import Outcome, expire
 from hanse.node.contexts import ContextService
 from hanse.node.entity_maps import EntityMaps
 from hanse.node.notifier import Notifier
@@ -99,9 +99,11 @@ class Tenant:
             await applied.committed
         return applied.result  # type: ignore[no-any-return]
 
-    def apply(self, id_: str, operation: Callable[[Entity | None], Any], name: str, *more: Write) -> Applied:
+    def apply(
+        self, id_: str, operation: Callable[[Entity | None], Any], name: str, *more: Write, even_expired: bool = False
+    ) -> Applied:
         """The same without waiting for the disk: the next operation on the entity sees this one already."""
-        result = operation(self.store.latest(id_))
+        result = operation(self.store.latest(id_, even_expired=even_expired))
         change = result.change if isinstance(result, Outcome) else result
         if change is None:
             return Applied(result, None, None)
@@ -149,7 +151,7 @@ class Tenant:
             try:
                 now = now_text()
                 for id_ in self.store.expired(now):
-                    await self.change(id_, lambda entity: delete(entity, now) if entity is not None else None, "expire")
+                    self.apply(id_, lambda entity: expire(entity, now), "expire", even_expired=True)
                 await self.entity_maps.sweep(now)
             except TooManyPending:
                 continue
