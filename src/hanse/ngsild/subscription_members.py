@@ -13,13 +13,14 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from hanse.filters import compile_q, rename_attributes
+from hanse.filters import compile_q
 from hanse.filters.patterns import pattern_search
 from hanse.model import InvalidInput, Location, Subscription
-from hanse.ngsild.entity import RESERVED_MEMBERS
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.geo import parse_geo_query
-from hanse.ngsild.query import ENTITY_MEMBERS, EntitySelector
+from hanse.ngsild.parameters import expand_q, parse_projection
+from hanse.ngsild.query import EntitySelector
+from hanse.ngsild.representation import ENTITY_PARTS, Projection
 from hanse.ngsild.scope_query import parse_scope_query
 from hanse.ngsild.selection import parse_type_query
 from hanse.ngsild.uris import check_uri
@@ -47,9 +48,7 @@ PAIRS_MAX: Final = 64
 TEXT_MAX: Final = 4096
 JOIN_LEVEL_MAX: Final = 10
 SECONDS_MAX: Final = 10 * 366 * 86_400.0
-MEMBERS_OF_ENTITIES: Final = frozenset({"id", "type", "scope"})
 
-_SHORT_IN_Q: Final = ENTITY_MEMBERS | RESERVED_MEMBERS
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _NOT_A_NAME = re.compile(r"""[\s"'<>\\^`{}()|;,\x00-\x1f]""")
 
@@ -70,8 +69,8 @@ class Notice(Struct, frozen=True, omit_defaults=True):
 
     endpoint: Receiver
     attributes: tuple[str, ...] = ()
-    pick: tuple[str, ...] = ()
-    omit: tuple[str, ...] = ()
+    pick: Projection = Projection()
+    omit: Projection = Projection()
     format: Format | None = None
     show_changes: bool = False
     sys_attrs: bool = False
@@ -110,19 +109,27 @@ def _selector(item: Any, context: Context) -> EntitySelector:
     )
 
 
-def _names(value: Any, name: str, context: Context) -> tuple[str, ...]:
+def _names(value: Any, name: str) -> list[str]:
     if not isinstance(value, list) or not value:
         raise BadRequestData(f"{name} is a list of at least one name; leave it out to mean all")
     if len(value) > NAMES_MAX:
         raise BadRequestData(f"{name} has {len(value)} names; {NAMES_MAX} are allowed")
     for item in value:
-        if not isinstance(item, str) or not item or len(item) > TEXT_MAX or _NOT_A_NAME.search(item):
+        if not isinstance(item, str) or not item or len(item) > TEXT_MAX:
             raise BadRequestData(f"{name} has {str(item)[:60]!r} in it, which is no name of an attribute")
-    return tuple(dict.fromkeys(item if item in MEMBERS_OF_ENTITIES else context.expand_term(item) for item in value))
+    return value
 
 
 def _attributes(value: Any, name: str, context: Context) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(context.expand_term(item) for item in _names(value, name, context)))
+    names = _names(value, name)
+    for item in names:
+        if _NOT_A_NAME.search(item):
+            raise BadRequestData(f"{name} has {item[:60]!r} in it, which is no name of an attribute")
+    return tuple(dict.fromkeys(context.expand_term(item) for item in names))
+
+
+def _projected(value: Any, name: str, context: Context) -> Projection:
+    return parse_projection(",".join(_names(value, name)), name, context)
 
 
 def _q(value: Any, name: str, context: Context) -> str:
@@ -130,7 +137,7 @@ def _q(value: Any, name: str, context: Context) -> str:
     text = _text(value, name, context)
     if "%" in text:
         text = unquote(re.sub("%2[Ee]", "%252E", text))  # an escaped dot is part of a name, and stays one
-    return rename_attributes(text, lambda name: name if name in _SHORT_IN_Q else context.expand_term(name))
+    return expand_q(text, context)
 
 
 def _geo_q(value: Any, name: str, context: Context) -> Any:
@@ -260,8 +267,8 @@ def _notification(value: Any, name: str, context: Context) -> Notice:
     notice = Notice(
         endpoint=_receiver(given["endpoint"], context),
         attributes=_attributes(given["attributes"], "attributes", context) if "attributes" in given else (),
-        pick=_names(given["pick"], "pick", context) if "pick" in given else (),
-        omit=_names(given["omit"], "omit", context) if "omit" in given else (),
+        pick=_projected(given["pick"], "pick", context) if "pick" in given else Projection(),
+        omit=_projected(given["omit"], "omit", context) if "omit" in given else Projection(),
         format=format_,  # type: ignore[arg-type]
         show_changes=_flag(given.get("showChanges", False), "showChanges", context),
         sys_attrs=_flag(given.get("sysAttrs", False), "sysAttrs", context),
@@ -269,9 +276,9 @@ def _notification(value: Any, name: str, context: Context) -> Notice:
         join=join,
         join_level=level,
     )
-    if notice.attributes and (notice.pick or notice.omit):
+    if notice.attributes and ("pick" in given or "omit" in given):
         raise BadRequestData("attributes excludes pick and omit; say it with one of them")
-    if both := set(notice.pick) & set(notice.omit):
+    if both := set(notice.pick.names) & set(notice.omit.names):
         raise BadRequestData(f"{min(both)} is in pick and in omit; leave it out of one")
     if notice.show_changes and format_ in ("simplified", "keyValues"):
         raise BadRequestData("showChanges needs attributes as objects; choose the format normalized or concise")
@@ -381,9 +388,6 @@ def selector_to_json(selector: EntitySelector, context: Context) -> dict[str, An
 
 
 def notice_to_json(notice: Notice, context: Context) -> dict[str, Any]:
-    def compact(names: tuple[str, ...]) -> list[str]:
-        return [name if name in MEMBERS_OF_ENTITIES else context.compact_iri(name) for name in names]
-
     receiver = notice.endpoint
     endpoint = present(
         uri=receiver.uri,
@@ -394,9 +398,9 @@ def notice_to_json(notice: Notice, context: Context) -> dict[str, Any]:
         notifierInfo=[{"key": key, "value": text} for key, text in receiver.notifier_info],
     )
     return present(
-        attributes=compact(notice.attributes),
-        pick=compact(notice.pick),
-        omit=compact(notice.omit),
+        attributes=[context.compact_iri(name) for name in notice.attributes],
+        pick=_projection_to_json(notice.pick, context),
+        omit=_projection_to_json(notice.omit, context),
         format=notice.format,
         showChanges=notice.show_changes,
         sysAttrs=notice.sys_attrs,
@@ -405,6 +409,16 @@ def notice_to_json(notice: Notice, context: Context) -> dict[str, Any]:
         joinLevel=notice.join_level,
         endpoint=endpoint,
     )
+
+
+def _projection_to_json(projection: Projection, context: Context) -> list[str]:
+    linked = dict(projection.linked)
+
+    def shown(name: str) -> str:
+        short = name if name in ENTITY_PARTS else context.compact_iri(name)
+        return f"{short}{{{','.join(_projection_to_json(linked[name], context))}}}" if name in linked else short
+
+    return [shown(name) for name in dict.fromkeys((*projection.names, *linked))]
 
 
 def present(**members: Any) -> dict[str, Any]:

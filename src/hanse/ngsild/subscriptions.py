@@ -80,18 +80,13 @@ class NgsiSubscription(Struct, frozen=True, kw_only=True, omit_defaults=True, di
         return self.jsonld_context if self.jsonld_context is not None else self.context
 
 
-_decode = msgspec.json.Decoder(NgsiSubscription).decode
-encode_subscription = msgspec.json.Encoder().encode
-
-
-def decode_subscription(data: bytes) -> NgsiSubscription:
-    """What `encode_subscription` has written."""
-    subscription = _decode(data)
+def settled(subscription: NgsiSubscription) -> NgsiSubscription:
+    """The same after it has been read back from JSON, which knows no tuples."""
     geo = subscription.query.geo
-    if geo is not None:
-        geo = msgspec.structs.replace(geo, coordinates=_tuples(geo.coordinates))
-        subscription = msgspec.structs.replace(subscription, query=msgspec.structs.replace(subscription.query, geo=geo))
-    return subscription
+    if geo is None:
+        return subscription
+    geo = msgspec.structs.replace(geo, coordinates=_tuples(geo.coordinates))
+    return msgspec.structs.replace(subscription, query=msgspec.structs.replace(subscription.query, geo=geo))
 
 
 def _tuples(value: Any) -> Any:

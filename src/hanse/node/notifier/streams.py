@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 QUEUE_MAX: Final = 1_000  # events that wait for one listener
@@ -64,7 +66,16 @@ class Streams:
         self._last_id = time.time_ns() // 1_000
         self._listeners: dict[str, set[Listener]] = {}
         self._replays: OrderedDict[str, deque[Event]] = OrderedDict()
-        self._dropped_before = 0
+        self.connections = 0
+
+    @contextmanager
+    def connection(self) -> Iterator[None]:
+        """Counts one that is open."""
+        self.connections += 1
+        try:
+            yield
+        finally:
+            self.connections -= 1
 
     def wants(self, subscription: str) -> bool:
         """Whether anyone would see an event of the subscription, now or on coming back."""
@@ -121,4 +132,4 @@ class Streams:
         self._replays.clear()
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
-        return {"stream_replays": (len(self._replays), REPLAYS_MAX)}
+        return {"streams": (self.connections, None), "stream_replays": (len(self._replays), REPLAYS_MAX)}

@@ -1,0 +1,412 @@
+"""The subscriptions of a tenant: kept in the store, held by the broker, and turned into letters when a change fires them.
+
+The broker says which subscriptions a change may concern; `fires` says which it does concern. That, and writing the letters,
+happens before the commit, so that they are stored together with the change. Streams get their copy after the commit.
+
+Throttling (5.8.6): within the interval nothing is sent; the last change of each entity is kept and sent, all in one notification,
+when the interval is over. A subscription in time (`timeInterval`) gets, at each interval, the entities that match by then; if
+none does, no notification. Nothing is sent when a subscription is made: a notification tells of a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from hanse.ngsild.contexts import CORE, Context
+from hanse.ngsild.entity import now_text
+from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyPending
+from hanse.ngsild.notifications import Writer
+from hanse.ngsild.subscription_members import STREAM_URI
+from hanse.ngsild.subscriptions import (
+    CLIENT,
+    Counters,
+    NgsiSubscription,
+    core_subscription,
+    fires,
+    patch_subscription,
+    settled,
+    subscriber_location,
+    subscription_to_json,
+)
+from hanse.node.notifier.notifier import encode_letter
+from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
+from hanse.routing import messages as m
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hanse.ngsild.entity import Change
+    from hanse.node.tenant import Tenant
+
+KIND: Final = "subscription"
+SUBSCRIPTIONS_MAX: Final = 100_000
+HELD_MAX: Final = 1_000  # entities whose last change waits for the end of a throttling interval
+PERIODIC_ENTITIES_MAX: Final = 1_000  # in one notification of a subscription in time
+STAGED_MAX: Final = 20_000  # changes that wait for their commit with events for streams
+COUNTERS_S: Final = 2.0  # counters are written this long after they have changed
+COUNTERS_AT_ONCE: Final = 500
+
+log = structlog.get_logger("hanse.subscriptions")
+
+
+class Kept(Struct, frozen=True):
+    """What the store has of a subscription."""
+
+    subscription: NgsiSubscription
+    counters: Counters
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Kept).decode
+
+
+class Live:
+    """A subscription at work."""
+
+    __slots__ = ("context", "counters", "held", "is_kept", "next_ms", "skipped", "subscription", "timer", "writer")
+
+    def __init__(self, subscription: NgsiSubscription, counters: Counters, *, is_kept: bool = True) -> None:
+        self.subscription = subscription
+        self.counters = counters
+        self.is_kept = is_kept  # False: it lives as long as the stream that has made it
+        self.context: Context = CORE
+        self.writer: Writer | None = None
+        self.next_ms = 0  # throttling: not before this
+        self.held: dict[str, Change] = {}
+        self.skipped = 0  # changes that a later one of the same entity, or the bound, has taken the place of
+        self.timer: asyncio.TimerHandle | asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.held.clear()
+
+    def kept(self) -> PutDocument:
+        return PutDocument(KIND, self.subscription.id, _encode(Kept(self.subscription, self.counters)))
+
+
+class Subscriptions:
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._live: dict[str, Live] = {}
+        self._staged: dict[int, tuple[Change, list[tuple[str, bytes]]]] = {}
+        self._changed: set[str] = set()
+        self._counters_timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        self._tenant.on_change.append(self._committed)
+        for id_, data in self._tenant.store.documents(KIND):
+            try:
+                kept = _decode(data)
+            except msgspec.DecodeError as error:
+                log.warning("a subscription cannot be read and stays asleep", id=id_, error=str(error))
+                continue
+            live = Live(settled(kept.subscription), kept.counters)
+            try:
+                live.context = await self._resolved(live.subscription)
+            except NgsiLdError as error:
+                log.warning("a subscription without its @context has full names in notifications", id=id_, error=str(error))
+            self._live[id_] = live
+            try:
+                self._install(live)
+            except NgsiLdError as error:
+                log.warning("a subscription is refused and stays asleep", id=id_, error=str(error))
+        self._live = dict(sorted(self._live.items(), key=lambda item: item[1].subscription.created_at))
+
+    async def stop(self) -> None:
+        for live in self._live.values():
+            live.stop()
+        if self._committed in self._tenant.on_change:
+            self._tenant.on_change.remove(self._committed)
+        await self._write_counters()
+
+    # --- add, get, list, update, delete -----------------------------------------------------------------------------
+
+    async def add(self, subscription: NgsiSubscription, *, is_kept: bool = True) -> Live:
+        """Raises AlreadyExists, LdContextNotAvailable, BadRequestData. One that is not kept ends with `delete`, or the node."""
+        self._check_free(subscription.id)
+        context = await self._resolved(subscription)
+        self._check_free(subscription.id)
+        live = Live(subscription, Counters(), is_kept=is_kept)
+        live.context = context
+        self._install(live)
+        self._live[subscription.id] = live
+        if is_kept:
+            try:
+                await self._tenant.store.submit(live.kept())
+            except BaseException:
+                self._remove(subscription.id)
+                raise
+        self._tenant.notifier.welcome(subscription.notification.endpoint.uri)
+        return live
+
+    def _check_free(self, id_: str) -> None:
+        if id_ in self._live:
+            raise AlreadyExists(f"there is a subscription {id_!r} already; patch it, or delete it first")
+        if len(self._live) >= SUBSCRIPTIONS_MAX:
+            raise TooManyPending(f"there are {SUBSCRIPTIONS_MAX} subscriptions already")
+
+    def get(self, id_: str) -> Live:
+        live = self._live.get(id_)
+        if live is None:
+            raise ResourceNotFound(f"there is no subscription {id_!r}")
+        return live
+
+    def page(self, limit: int, offset: int = 0) -> tuple[list[Live], int]:
+        """Those of a page, oldest first, and how many there are in all."""
+        kept = [live for live in self._live.values() if live.is_kept]
+        return kept[offset : offset + limit], len(kept)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    async def update(self, id_: str, body: Any, context: Context) -> None:
+        """Patch it. Raises ResourceNotFound, LdContextNotAvailable, BadRequestData."""
+        old = self._kept(id_)
+        patched = patch_subscription(old.subscription, body, context, now_text())
+        resolved = await self._resolved(patched)
+        old = self._kept(id_)
+        live = Live(patched, old.counters)
+        live.context = resolved
+        self._broker(m.Detach(CLIENT + id_))
+        old.stop()
+        self._live[id_] = live
+        try:
+            self._install(live)
+            await self._tenant.store.submit(live.kept())
+        except BaseException:
+            live.stop()
+            self._live[id_] = old
+            self._install(old)
+            raise
+        self._tenant.notifier.welcome(patched.notification.endpoint.uri)
+
+    async def delete(self, id_: str) -> None:
+        """It ends, with what it has not yet delivered. Raises ResourceNotFound."""
+        live = self.get(id_)
+        drops = self._tenant.notifier.discard(id_)
+        self._remove(id_)
+        if live.is_kept:
+            await self._tenant.store.submit(DeleteDocument(KIND, id_), *drops)
+
+    def _kept(self, id_: str) -> Live:
+        live = self.get(id_)
+        if not live.is_kept:
+            raise ResourceNotFound(f"there is no subscription {id_!r}")
+        return live
+
+    def shown(self, live: Live, context: Context, *, sys_attrs: bool = False) -> dict[str, Any]:
+        """The subscription as JSON, with status and counters."""
+        url = live.context.link_url
+        return subscription_to_json(live.subscription, context, live.counters, _now_ms(), context_url=url, sys_attrs=sys_attrs)
+
+    async def _resolved(self, subscription: NgsiSubscription) -> Context:
+        source = subscription.context_source
+        if source is None:
+            return CORE
+        contexts = self._tenant.contexts
+        return contexts.resolve_now(source) or await contexts.resolve(source)
+
+    # --- at work and at rest ----------------------------------------------------------------------------------------
+
+    def _install(self, live: Live) -> None:
+        """Put it to work, in the place of an older version. Raises BadRequestData if the broker refuses it."""
+        subscription = live.subscription
+        id_ = subscription.id
+        if subscription.time_interval_s is not None or subscription.is_active is False:
+            self._broker(m.Detach(CLIENT + id_))
+        else:
+            self._broker(m.Subscribe(core_subscription(subscription)))
+            location = subscriber_location(subscription)
+            if location is not None:
+                self._broker(m.Locate(CLIENT + id_, location))
+        live.writer = Writer(subscription, live.context, self._tenant.store.latest, self._tenant.name)
+        if subscription.time_interval_s is not None and live.timer is None:
+            live.timer = asyncio.create_task(self._periodic(live, subscription.time_interval_s))
+        notifier = self._tenant.notifier
+        notifier.register(id_, live.counters, self._count)
+        if live.is_kept and subscription.notification.endpoint.uri == STREAM_URI:
+            notifier.streams.keep(id_)
+
+    def _broker(self, request: m.Request) -> None:
+        for effect in self._tenant.broker.handle(request, now_ms=_now_ms()):
+            if isinstance(effect, m.Reject):
+                raise BadRequestData(effect.reason)
+
+    def _remove(self, id_: str) -> None:
+        live = self._live.pop(id_)
+        live.stop()
+        self._broker(m.Detach(CLIENT + id_))
+        self._changed.discard(id_)
+        self._tenant.notifier.unregister(id_)
+        self._tenant.notifier.streams.end(id_)
+
+    # --- what a change fires ----------------------------------------------------------------------------------------
+
+    def deliveries(self, change: Change, effects: Iterable[m.Effect]) -> list[Delivery]:
+        """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change."""
+        found: list[Delivery] = []
+        now_ms = 0
+        for effect in effects:
+            if type(effect) is not m.Deliver or not effect.client.startswith(CLIENT):
+                continue
+            live = self._live.get(effect.subscription)
+            if live is None:
+                continue
+            now_ms = now_ms or _now_ms()
+            try:
+                if not fires(live.subscription, change, now_ms) or self._is_throttled(live, change, now_ms):
+                    continue
+                body = live.writer.body((change,), now_text()) if live.writer is not None else None
+                if body is not None:
+                    self._stage(live, change, body)
+                    delivery = self._delivery(live, body, change.entity.id, now_ms)
+                    if delivery is not None:
+                        found.append(delivery)
+            except Exception:
+                log.exception("a notification could not be written", subscription=effect.subscription, entity=change.entity.id)
+        return found
+
+    def _delivery(self, live: Live, body: bytes, entity: str, now_ms: int) -> Delivery | None:
+        subscription = live.subscription
+        uri = subscription.notification.endpoint.uri
+        if uri == STREAM_URI or live.writer is None:
+            return None
+        letter = live.writer.letter(body, f"{subscription.id} {entity}")
+        return Delivery(
+            id=self._tenant.store.next_delivery_id(),
+            subscription=subscription.id,
+            endpoint=uri,
+            payload=encode_letter(letter),
+            created_ms=now_ms,
+        )
+
+    # --- throttling and time ----------------------------------------------------------------------------------------
+
+    def _is_throttled(self, live: Live, change: Change, now_ms: int) -> bool:
+        interval_s = live.subscription.throttling_s
+        if interval_s is None:
+            return False
+        if now_ms >= live.next_ms and not live.held:
+            live.next_ms = now_ms + int(interval_s * 1000)
+            return False
+        held = live.held
+        if held.pop(change.entity.id, None) is not None:
+            live.skipped += 1
+        elif len(held) >= HELD_MAX:
+            held.pop(next(iter(held)))
+            live.skipped += 1
+        held[change.entity.id] = change
+        if live.timer is None:
+            pause_s = max(0.0, (live.next_ms - now_ms) / 1000)
+            live.timer = asyncio.get_running_loop().call_later(pause_s, self._release, live)
+        return True
+
+    def _release(self, live: Live) -> None:
+        """The interval is over: send what has been kept, and begin the next one."""
+        live.timer = None
+        changes = list(live.held.values())
+        live.held.clear()
+        now_ms = _now_ms()
+        if not live.subscription.is_live(now_ms):
+            return
+        live.next_ms = now_ms + int((live.subscription.throttling_s or 0) * 1000)
+        if changes and live.writer is not None:
+            try:
+                self._send(live, live.writer.body(changes, now_text()))
+            except Exception:
+                log.exception("a notification could not be written", subscription=live.subscription.id)
+
+    async def _periodic(self, live: Live, interval_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        query = msgspec.structs.replace(live.subscription.query, limit=PERIODIC_ENTITIES_MAX, offset=0, count=False)
+        while True:
+            due = max(due + interval_s, loop.time())
+            await asyncio.sleep(due - loop.time())
+            if not live.subscription.is_live(_now_ms()):
+                continue
+            try:
+                found = await self._tenant.store.query(query)
+                if live.writer is not None:
+                    self._send(live, live.writer.body_of_entities(found.entities, now_text()))
+            except Exception:
+                log.exception("a subscription in time could not be served", subscription=live.subscription.id)
+
+    def _send(self, live: Live, body: bytes | None) -> None:
+        """A notification that no change brings along."""
+        if body is None:
+            return
+        self._tenant.notifier.streams.publish(live.subscription.id, body)
+        delivery = self._delivery(live, body, "", _now_ms())
+        if delivery is None:
+            return
+
+        def stored(done: asyncio.Future[None]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._tenant.notifier.dispatch([delivery])
+
+        self._tenant.store.submit(PutDelivery(delivery)).add_done_callback(stored)
+
+    # --- streams ----------------------------------------------------------------------------------------------------
+
+    def _stage(self, live: Live, change: Change, body: bytes) -> None:
+        """Keep a copy for those who listen until the change is durable."""
+        if not self._tenant.notifier.streams.wants(live.subscription.id):
+            return
+        if len(self._staged) >= STAGED_MAX:  # changes that were never committed
+            self._staged.pop(next(iter(self._staged)))
+        self._staged.setdefault(id(change), (change, []))[1].append((live.subscription.id, body))
+
+    def _committed(self, change: Change) -> None:
+        staged = self._staged.pop(id(change), None) if self._staged else None
+        if staged is not None:
+            for subscription, body in staged[1]:
+                self._tenant.notifier.streams.publish(subscription, body)
+
+    # --- counters ---------------------------------------------------------------------------------------------------
+
+    def _count(self, id_: str) -> None:
+        self._changed.add(id_)
+        if self._counters_timer is None:
+            self._counters_timer = asyncio.get_running_loop().call_later(COUNTERS_S, self._counters_due)
+
+    def _counters_due(self) -> None:
+        self._counters_timer = None
+        asyncio.ensure_future(self._write_counters()).add_done_callback(_looked_at)
+
+    async def _write_counters(self) -> None:
+        if self._counters_timer is not None:
+            self._counters_timer.cancel()
+            self._counters_timer = None
+        while self._changed:
+            some = [self._changed.pop() for _ in range(min(len(self._changed), COUNTERS_AT_ONCE))]
+            lives = [self._live[id_] for id_ in some if id_ in self._live and self._live[id_].is_kept]
+            if lives:
+                try:
+                    await self._tenant.store.submit(*(live.kept() for live in lives))
+                except NgsiLdError as error:
+                    log.warning("counters of subscriptions could not be written", error=str(error))
+                    return
+
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        return {
+            "subscriptions": (len(self._live), SUBSCRIPTIONS_MAX),
+            "entities_held_by_throttling": (max((len(live.held) for live in self._live.values()), default=0), HELD_MAX),
+        }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _looked_at(task: asyncio.Future[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("counters of subscriptions could not be written", error=str(error))
