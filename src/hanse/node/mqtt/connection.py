@@ -35,6 +35,7 @@ _PROTOCOL_LEVEL: Final = {"5": 5, "3.1.1": 4}
 _NO_RECONNECT: Final = -2  # -1 means for ever to gmqtt, 0 means once
 _UNSUPPORTED_VERSION: Final = frozenset({1, 132})
 _SUBSCRIPTION_REFUSED: Final = 0x80
+_SESSION_S: Final = 7 * 24 * 3600
 
 
 class MqttUnreachable(ConnectionError):
@@ -94,7 +95,10 @@ class MqttConnection:
         on_message: Handler | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`keep_session`: the broker keeps subscriptions and messages while this client, known by its `client_id`, is away."""
+        """`keep_session`: the broker keeps subscriptions and messages for a week while this client (its `client_id`) is away.
+
+        `receive_max`: how many messages may wait for this client's acknowledgement (MQTT 5 only; before, the broker decides).
+        """
         self.address = address
         self.version: Version = version
         self._client_id = client_id
@@ -108,6 +112,7 @@ class MqttConnection:
         self._tls = tls
         self._client: Any = None
         self._connected = False
+        self.session_present = False  # whether the broker still knew this client's subscriptions when it connected
         self._lost = asyncio.Event()
         self._lost.set()
         self._storage = _Acknowledgements(self._acknowledged)
@@ -128,7 +133,7 @@ class MqttConnection:
         """One attempt. Raises MqttUnreachable, with the reason in one line."""
         await self._disconnect()
         # before MQTT 5, `clean_session` alone said it; since then a session ends with the connection unless it is given time
-        properties = {"session_expiry_interval": 0xFFFFFFFF} if self._keep_session else {}
+        properties = {"session_expiry_interval": _SESSION_S} if self._keep_session else {}
         if self._receive_max:
             properties["receive_maximum"] = self._receive_max
         self._storage = _Acknowledgements(self._acknowledged)
@@ -147,6 +152,10 @@ class MqttConnection:
             if client is self._client:
                 self._fail(f"the connection to {self.address} is lost")
 
+        def accepted(_client: Any, session_present: int, _code: int, _properties: Any) -> None:
+            self.session_present = bool(session_present)
+
+        client.on_connect = accepted
         client.on_disconnect = disconnected
         client.on_message = self._received
         client.on_subscribe = self._subscribed
@@ -239,13 +248,17 @@ class MqttConnection:
             done.set_result(None)
         self._send()
 
-    async def subscribe(self, topic: str, qos: int = 1, *, no_local: bool = False, retained: bool = True) -> None:
-        """Done when the broker has accepted it. MQTT 5 only: `no_local` (not what this client publishes), `retained=False`."""
+    async def subscribe(self, topic: str, qos: int = 1, *, no_local: bool = False, only_new: bool = False) -> None:
+        """Done when the broker has accepted it.
+
+        MQTT 5 only: `no_local`: not what this client publishes itself; `only_new`: retained messages only if there was no such
+        subscription before.
+        """
         if not self._connected:
             raise MqttUnreachable(f"there is no connection to {self.address}")
         five = self.version == "5"
         packet = self._client.subscribe(
-            topic, qos=qos, no_local=no_local and five, retain_handling_options=2 if five and not retained else 0
+            topic, qos=qos, no_local=no_local and five, retain_handling_options=1 if only_new and five else 0
         )
         done: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
         self._subscribing[packet] = done
