@@ -3,7 +3,7 @@
 from hanse.node.store.committing import CommitFailed
 from hanse.node.store.connection import Writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo
-from hanse.node.store.log import Logged, LoggedAttribute, LogRecord
+from hanse.node.store.log import LoggedAttribute, LogRecord
 from hanse.node.store.outbox import (
     BuryDelivery,
     DeadLetter,
@@ -29,7 +29,6 @@ __all__ = [
     "DropDeliveries",
     "Found",
     "LogRecord",
-    "Logged",
     "LoggedAttribute",
     "PostponeDelivery",
     "PutDelivery",

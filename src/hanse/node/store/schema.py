@@ -4,7 +4,8 @@
 queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by `facts_by_value`,
 in order of values. Both carry the number of the entity's set of types, so that "entities of this type with a value like that" is
 answered from one index. `places` is the R*Tree of the geometries. `history`, `log`, `deliveries` and `dead_letters` only grow and
-are trimmed from their old ends. Everything else that the node keeps is a document of some kind.
+are trimmed from their old ends; a log record refers to rows of history, so that nothing is kept twice. Everything else that the
+node keeps is a document of some kind.
 """
 
 from __future__ import annotations
@@ -68,15 +69,20 @@ CREATE TABLE history(
     deleted_us INTEGER,
     instance BLOB NOT NULL  -- JSON
 );
-CREATE INDEX history_by_entity ON history(entity, attribute);
+CREATE INDEX history_by_time ON history(entity, attribute, dataset, coalesce(observed_us, modified_us));
+CREATE INDEX history_by_deletion ON history(entity, attribute, dataset, deleted_us) WHERE deleted_us IS NOT NULL;
 
+-- what attributes became is said by the rows of history from `first_seq` on
 CREATE TABLE log(
     offset INTEGER PRIMARY KEY AUTOINCREMENT,
-    at_ms INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    kind TEXT NOT NULL,
     operation TEXT NOT NULL,
     entity TEXT NOT NULL,
-    types TEXT NOT NULL,  -- JSON array
-    record BLOB NOT NULL  -- JSON, see log.py
+    type_set INTEGER NOT NULL,
+    scopes TEXT,  -- JSON array, if there are any
+    first_seq INTEGER NOT NULL,
+    rows INTEGER NOT NULL
 );
 
 CREATE TABLE documents(

@@ -27,7 +27,7 @@ from hanse.node.store import outbox
 from hanse.node.store.committing import Committer
 from hanse.node.store.connection import open_reader, open_writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
-from hanse.node.store.log import READ_LOG, LogRecord, log_record
+from hanse.node.store.log import LogRecord, read_records
 from hanse.node.store.schema import StoreError, migrate
 from hanse.node.store.search import Found, Searcher
 from hanse.node.store.times import now_us, to_us
@@ -63,7 +63,7 @@ class Store:
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
         self._searchers: list[Searcher] = []
-        (self._delivery_id,) = self._reader.execute(outbox.NEWEST_DELIVERY).fetchone()
+        self._delivery_id: int = self._reader.execute(outbox.NEWEST_DELIVERY).fetchone()[0]
         self._closed = False
 
     @classmethod
@@ -203,13 +203,13 @@ class Store:
 
     def document(self, kind: str, id_: str) -> bytes | None:
         row = self._reader.execute("SELECT data FROM documents WHERE kind = ? AND id = ?", (kind, id_)).fetchone()
-        return row[0] if row else None
+        return bytes(row[0]) if row else None
 
     # --- log ----------------------------------------------------------------------------------------------------------
 
     def read_log(self, after: int = 0, limit: int = 1_000) -> list[LogRecord]:
         """What happened after an offset, oldest first; the oldest records of all may be gone."""
-        return [log_record(row) for row in self._reader.execute(READ_LOG, (after, limit))]
+        return read_records(self._reader, after, limit)
 
     def log_end(self) -> int:
         """The offset of the newest record; 0: nothing has happened yet."""
@@ -218,8 +218,8 @@ class Store:
 
     def log_start(self) -> int:
         """The offset of the oldest record that is kept; one behind the end if there is none."""
-        (first,) = self._reader.execute("SELECT min(offset) FROM log").fetchone()
-        return self.log_end() + 1 if first is None else int(first)
+        (first,) = self._reader.execute("SELECT coalesce(min(offset), 0) FROM log").fetchone()
+        return int(first) or self.log_end() + 1
 
     # --- outbox -------------------------------------------------------------------------------------------------------
 

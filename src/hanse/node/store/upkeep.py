@@ -35,8 +35,7 @@ class Upkeep:
             writer.execute("DELETE FROM log WHERE offset < ?", (min(last - self._log_max + 1, first + rows),))
 
     def _trim_history(self, writer: Writer, rows: int) -> None:
-        """Rows come nearly in order of time; the ones at the old end are looked at."""
-        writer.execute(
-            "DELETE FROM history WHERE seq IN (SELECT seq FROM history ORDER BY seq LIMIT ?) AND modified_us < ?",
-            (rows, now_us() - self._history_us),
-        )
+        """Rows come nearly in order of time: those at the old end are looked at."""
+        old = now_us() - self._history_us
+        seen = writer.execute("SELECT seq, modified_us FROM history ORDER BY seq LIMIT ?", (rows,)).fetchall()
+        writer.executemany("DELETE FROM history WHERE seq = ?", [(seq,) for seq, modified_us in seen if modified_us < old])

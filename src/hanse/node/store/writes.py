@@ -21,24 +21,22 @@ from hanse.ngsild.entity import (
 )
 from hanse.node.store.connection import Writer
 from hanse.node.store.indexing import follow
-from hanse.node.store.log import Logged, LoggedAttribute
 from hanse.node.store.times import to_us
 
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
-NOTHING_CHANGED: Final = "unchanged"
 
 _encode = msgspec.json.Encoder().encode
 
+_FIND = "SELECT n, type_set, modified_at FROM entities WHERE id = ?"
 _CREATE = """INSERT INTO entities(id, type_set, created_at, modified_at, expires_us, document)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING"""
-_UPDATE = """UPDATE entities SET modified_at = ?, expires_us = ?, document = ?
-    WHERE id = ? AND modified_at = ? RETURNING n, type_set"""
+_UPDATE = "UPDATE entities SET modified_at = ?, expires_us = ?, document = ? WHERE n = ?"
+_PUT_TEMPORAL = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, ?3, ?4, ?4)
+    ON CONFLICT(id) DO UPDATE SET types = ?2, scopes = ?3, modified_us = ?4, deleted_us = NULL"""
 _ADD_HISTORY = """INSERT INTO history
     (entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_ADD_LOG = "INSERT INTO log(at_ms, operation, entity, types, record) VALUES (?, ?, ?, ?, ?)"
-_PUT_TEMPORAL = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, ?3, ?4, ?4)
-    ON CONFLICT(id) DO UPDATE SET types = ?2, scopes = ?3, modified_us = ?4, deleted_us = NULL"""
+_ADD_LOG = "INSERT INTO log(at_us, kind, operation, entity, type_set, scopes, first_seq, rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Write(Protocol):
@@ -53,21 +51,22 @@ class SaveChange(Struct, frozen=True):
 
     def apply(self, connection: Writer, /) -> None:
         change = self.change
-        before, after, at = change.before, change.after, change.at
+        before, after, at_us = change.before, change.after, to_us(change.at) or 0
+        entity = change.entity
         if after is None:
-            _delete(connection, change.entity.id, before)
+            _delete(connection, entity.id, before)
         elif before is None or not _update(connection, before, after):
             _create(connection, after)
-        at_us = to_us(at) or 0
-        entity = change.entity
-        types = _encode(entity.types).decode()
-        logged = _history(connection, entity.id, _attribute_changes(change), at_us)
-        if after is None:
-            connection.execute("UPDATE temporal_entities SET deleted_us = ? WHERE id = ?", (at_us, entity.id))
-        elif before is None or before.types != after.types or before.scopes != after.scopes:
-            connection.execute(_PUT_TEMPORAL, (entity.id, types, _encode(entity.scopes).decode(), at_us))
-        record = _encode(Logged(change.kind, at, entity.scopes, logged))
-        connection.execute(_ADD_LOG, (at_us // 1000, self.operation, entity.id, types, record))
+        _note_past(connection, before, after, at_us)
+        rows = _history(entity.id, _attribute_changes(change), at_us)
+        first_seq: int | None = 0
+        if rows:
+            first_seq = connection.execute(_ADD_HISTORY, rows[0]).lastrowid
+            if len(rows) > 1:
+                connection.executemany(_ADD_HISTORY, rows[1:])
+        scopes = _encode(entity.scopes).decode() if entity.scopes else None
+        type_set = connection.type_set(entity.types)
+        connection.execute(_ADD_LOG, (at_us, change.kind, self.operation, entity.id, type_set, scopes, first_seq, len(rows)))
 
 
 def _create(connection: Writer, entity: Entity) -> None:
@@ -84,14 +83,15 @@ def _create(connection: Writer, entity: Entity) -> None:
 
 def _update(connection: Writer, before: Entity, after: Entity) -> bool:
     """False: the entity is not there as `before` says, and has been taken away whole."""
-    expires_us = to_us(after.expires_at) if after.expires_at else None
-    row = connection.execute(
-        _UPDATE, (after.modified_at, expires_us, encode_entity(after), after.id, before.modified_at)
-    ).fetchone()
+    row = connection.execute(_FIND, (after.id,)).fetchone()
     if row is None:
+        return False
+    n, type_set, modified_at = row
+    if modified_at != before.modified_at:
         _delete(connection, after.id, None)
         return False
-    n, type_set = row
+    expires_us = to_us(after.expires_at) if after.expires_at else None
+    connection.execute(_UPDATE, (after.modified_at, expires_us, encode_entity(after), n))
     if after.types != before.types:
         type_set = connection.type_set(after.types)
         connection.execute("UPDATE entities SET type_set = ? WHERE n = ?", (type_set, n))
@@ -110,6 +110,16 @@ def _delete(connection: Writer, id_: str, before: Entity | None) -> None:
     connection.execute("DELETE FROM entities WHERE n = ?", (n,))
 
 
+def _note_past(connection: Writer, before: Entity | None, after: Entity | None, at_us: int) -> None:
+    """What history says of the entity itself, if that has changed."""
+    if after is None:
+        assert before is not None
+        connection.execute("UPDATE temporal_entities SET deleted_us = ? WHERE id = ?", (at_us, before.id))
+    elif before is None or before.types != after.types or before.scopes != after.scopes:
+        types, scopes = _encode(after.types).decode(), _encode(after.scopes).decode()
+        connection.execute(_PUT_TEMPORAL, (after.id, types, scopes, at_us))
+
+
 def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:
     if change.attributes or change.kind == "updated":
         return change.attributes
@@ -122,38 +132,23 @@ def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:
     )
 
 
-def _history(connection: Writer, id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list[LoggedAttribute]:
-    logged: list[LoggedAttribute] = []
+def _history(id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    for name, kind, before, after in ((c.name, c.kind, c.before, c.after) for c in changes):
-        if after is not None:
-            raw = _encode(after)
-            observed_at = after.get("observedAt")
-            created_at = after.get("createdAt")
-            dataset = after.get("datasetId")
-            rows.append(
-                (
-                    id_,
-                    name,
-                    dataset,
-                    after.get("instanceId") or new_instance_id(),
-                    to_us(observed_at) if observed_at else None,
-                    (to_us(created_at) if created_at else None) or at_us,
-                    at_us,
-                    None,
-                    raw,
-                )
-            )
-            logged.append(LoggedAttribute(name, kind, msgspec.Raw(raw)))
-        elif before is not None:
-            dataset = before.get("datasetId")
-            rows.append((id_, name, dataset, new_instance_id(), None, at_us, at_us, at_us, _encode(_gone(before))))
-            logged.append(LoggedAttribute(name, kind, None, dataset))
-    if len(rows) == 1:
-        connection.execute(_ADD_HISTORY, rows[0])
-    elif rows:
-        connection.executemany(_ADD_HISTORY, rows)
-    return logged
+    for change in changes:
+        name = change.name
+        instance = change.after
+        if instance is not None:
+            get = instance.get
+            observed_at, created_at = get("observedAt"), get("createdAt")
+            observed_us = to_us(observed_at) if observed_at else None
+            created_us = (to_us(created_at) if created_at else None) or at_us
+            instance_id = get("instanceId") or new_instance_id()
+            rows.append((id_, name, get("datasetId"), instance_id, observed_us, created_us, at_us, None, _encode(instance)))
+        elif change.before is not None:
+            instance = _gone(change.before)
+            dataset = instance.get("datasetId")
+            rows.append((id_, name, dataset, new_instance_id(), None, at_us, at_us, at_us, _encode(instance)))
+    return rows
 
 
 def _gone(instance: Instance) -> Instance:
