@@ -36,6 +36,7 @@ class Notifications:
         self._stack = AsyncExitStack()
         self._response: aiohttp.ClientResponse | None = None
         self._closed = False
+        self.gaps = 0  # how often the node said that something is lost: this reader was too slow, or away for too long
 
     @property
     def id(self) -> str:
@@ -53,9 +54,9 @@ class Notifications:
 
     async def _listen(self) -> None:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last} if self._last else {})
-        path = f"/hanse/v1/subscriptions/{segment(self._id)}/events"
         self._reader = EventReader()
-        exchange = self._session.exchange("GET", path, headers=headers, endless=True)
+        params = {"subscription": self._id}
+        exchange = self._session.exchange("GET", "/hanse/v1/notifications", params=params, headers=headers, endless=True)
         self._response = await self._stack.enter_async_context(exchange)
 
     async def _hang_up(self) -> None:
@@ -113,5 +114,8 @@ class Notifications:
             return
         for event in self._reader.feed(chunk):
             self._last = event.id or self._last
+            if event.event == "gap":
+                self.gaps += 1
+                continue
             with suppress(msgspec.DecodeError):
                 self._ready.append(msgspec.json.decode(event.data))

@@ -1,0 +1,72 @@
+"""The quickstart works as it is written: its commands are run in one shell, and what it says they answer is what they answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "quickstart.md"
+BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PORTS = (9090, 8081)
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    return [(found[1], found[2]) for found in BLOCK.finditer(page)]
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def page() -> str:
+    """The page; if someone else has a port of it just now, with another port."""
+    text = PAGE.read_text(encoding="utf-8")
+    for port in PORTS:
+        if not is_free(port):
+            text = text.replace(str(port), str(free_port()))
+    return text
+
+
+def test_every_command_does_what_the_page_says(page: str, tmp_path: Path) -> None:
+    # a marker after each block says which block an answer belongs to
+    parts = blocks(page)
+    script = ["set -u"]
+    for number, (kind, text) in enumerate(parts):
+        if kind == "sh":
+            script += [f"echo '=== {number}'", text]
+    # the shell of a person has job control (%1); the environment of `make` is not passed on to the `make` in the page
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "HANSE_"))}
+    environment["TMPDIR"] = str(tmp_path)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-m", "-c", "\n".join(script)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    said = dict(zip(*[iter(re.split(r"^=== (\d+)\n", ran.stdout, flags=re.MULTILINE)[1:])] * 2, strict=True))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for number, (kind, expected) in enumerate(parts):
+        if kind == "text":
+            for line in expected.splitlines():
+                assert line in said[str(number - 1)], f"{line!r} is not in:\n{said[str(number - 1)]}\n{ran.stderr}"
