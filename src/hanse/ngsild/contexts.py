@@ -171,7 +171,7 @@ def compile_context(source: Any, documents: Mapping[str, Any] | None = None, *, 
     """`documents`: what each URL in it, directly or not, led to. `link_url`: where this very context can be had, if anywhere."""
     if isinstance(source, dict) and "@context" in source:
         source = source["@context"]
-    parts = [part for part in (source if isinstance(source, list) else [source]) if not _says_nothing(part)]
+    parts = [part for part in (source if isinstance(source, list) else [source]) if not is_empty(part)]
     if not parts:
         return CORE
     flat: list[Any] = []
@@ -196,7 +196,8 @@ def context_key(source: Any) -> str:
     return "sha256:" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _says_nothing(part: Any) -> bool:
+def is_empty(part: Any) -> bool:
+    """Whether a part of a context adds nothing to the core context."""
     return part is None or part == {} or (isinstance(part, str) and is_core_url(part))
 
 

@@ -12,7 +12,7 @@ import contextlib
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from hanse.ngsild.contexts import CORE, CORE_URL, Context, compile_context, context_key, is_core_url, referenced_urls
+from hanse.ngsild.contexts import CORE, CORE_URL, Context, compile_context, context_key, is_core_url, is_empty, referenced_urls
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import BadRequestData, LdContextNotAvailable, ResourceNotFound, TooManyPending
 from hanse.ngsild.uris import is_uri
@@ -46,6 +46,7 @@ class KeptContext(Struct, kw_only=True):
     kind: Kind
     created_at: str
     document: Any  # an object with "@context"
+    stays: bool = False  # something that stays refers to it; if not, it may go to make room for others
     hits: int = 0
     last_used_s: float = 0.0  # since 1970; 0: never
 
@@ -99,7 +100,11 @@ class ContextService:
 
     async def stop(self) -> None:
         await self._fetcher.close()
-        writes = [PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept)) for kept in self._kept.values() if kept.last_used_s]
+        writes = [
+            PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept))
+            for kept in self._kept.values()
+            if kept.kind == "Cached" or kept.stays
+        ]
         if writes:
             await self._store.submit(*writes)
 
@@ -123,9 +128,10 @@ class ContextService:
         if at_hand is not None:
             return at_hand
         documents = await self._gathered(source)
-        context = compile_context(source, documents)
+        context = compile_context(source, documents, link_url=self._own_place(source))
         if context is CORE:
             return CORE
+        self._implicit(context)
         named = tuple(kept for url in referenced_urls(source) if (kept := self._find_url(url)) is not None)
         for kept in named:
             kept.hit()
@@ -140,25 +146,35 @@ class ContextService:
         )
 
     async def url_of(self, context: Context) -> str:
-        """Where a client can get this context: the URL that it came by; if there is none, a new place here."""
-        document = context.document()
-        parts = document[:-1] if isinstance(document, list) else []  # the last is the core context
-        if not parts:
-            return CORE_URL
-        if len(parts) == 1 and isinstance(parts[0], str):
-            return parts[0]
-        local_id = _local_id(context_key(document))
+        """Where a client can get this context, for as long as nobody deletes it there."""
+        kept = self._implicit(context)
+        if kept is not None and not kept.stays:
+            kept.stays = True
+            await self._store.submit(PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept)))
+        return context.link_url
+
+    def _implicit(self, context: Context) -> KeptContext | None:
+        """The place made for a context that has no URL of its own."""
+        if not context.link_url.startswith(self._place("")):
+            return None
+        local_id = context.link_url.rpartition("/")[2]
         kept = self._kept.get(local_id)
         if kept is None:
-            kept = await self._new("ImplicitlyCreated", document, local_id)
-        return kept.url
+            self._make_room([kept for kept in self._kept.values() if kept.kind == "ImplicitlyCreated" and not kept.stays])
+            kept = self._new("ImplicitlyCreated", context.document(), local_id)
+            self._remember(kept)
+        return kept
 
     # --- the API of /jsonldContexts ---------------------------------------------------------------------------------
 
     async def host(self, context: Any) -> KeptContext:
         """Keep what a client wants to be served from here. What it names by URL is not fetched before it is needed."""
         _check_shape(context)
-        return await self._new("Hosted", context, str(uuid.uuid4()))
+        kept = self._new("Hosted", context, str(uuid.uuid4()))
+        kept.stays = True
+        await self._store.submit(PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept)))
+        self._remember(kept)
+        return kept
 
     def list(self, kind: Kind | None = None) -> Iterator[KeptContext]:
         return (kept for kept in (self._core, *self._kept.values()) if kind is None or kept.kind == kind)
@@ -220,7 +236,7 @@ class ContextService:
             return kept.document
         document = await self._from_outside(url)
         if self._find_url(url) is None:  # nobody else has been faster
-            self._make_room()
+            self._make_room(self._by_url.values())
             kept = KeptContext(local_id=_local_id(url), url=url, kind="Cached", created_at=now_text(), document=document)
             self._remember(kept)
             self._write_later(PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept)))
@@ -248,12 +264,17 @@ class ContextService:
                 kept = self._kept.get(found[1])
         return kept
 
-    async def _new(self, kind: Kind, context: Any, local_id: str) -> KeptContext:
-        url = f"{self.base_url}/ngsi-ld/v1/jsonldContexts/{local_id}"
-        kept = KeptContext(local_id=local_id, url=url, kind=kind, created_at=now_text(), document={"@context": context})
-        await self._store.submit(PutDocument(DOCUMENT_KIND, local_id, _encode(kept)))
-        self._remember(kept)
-        return kept
+    def _new(self, kind: Kind, context: Any, local_id: str) -> KeptContext:
+        url = self._place(local_id)
+        return KeptContext(local_id=local_id, url=url, kind=kind, created_at=now_text(), document={"@context": context})
+
+    def _place(self, local_id: str) -> str:
+        return f"{self.base_url}/ngsi-ld/v1/jsonldContexts/{local_id}"
+
+    def _own_place(self, source: Any) -> str | None:
+        """Where a context that is more than one URL is served from; none for what has a URL already."""
+        parts = [part for part in (source if isinstance(source, list) else [source]) if not is_empty(part)]
+        return None if len(parts) == 1 and isinstance(parts[0], str) else self._place(_local_id(context_key(parts)))
 
     def _remember(self, kept: KeptContext) -> None:
         self._kept[kept.local_id] = kept
@@ -264,12 +285,10 @@ class ContextService:
         self._kept.pop(kept.local_id, None)
         self._by_url.pop(kept.url, None)
         self._drop_compiled(kept.url)
-        hosted = f"/ngsi-ld/v1/jsonldContexts/{kept.local_id}"
-        self._compiled = {key: item for key, item in self._compiled.items() if not any(url.endswith(hosted) for url in item.urls)}
 
-    def _make_room(self) -> None:
-        if len(self._by_url) >= self._limits.documents_max:
-            oldest = min(self._by_url.values(), key=lambda kept: kept.last_used_s)
+    def _make_room(self, candidates: Collection[KeptContext]) -> None:
+        if len(candidates) >= self._limits.documents_max:
+            oldest = min(candidates, key=lambda kept: kept.last_used_s)
             self._forget(oldest)
             self._write_later(DeleteDocument(DOCUMENT_KIND, oldest.local_id))
 
@@ -284,7 +303,13 @@ class ContextService:
         self._compiled[source if type(source) is str else _encode(source)] = compiled
 
     def _drop_compiled(self, url: str) -> None:
-        self._compiled = {key: item for key, item in self._compiled.items() if url not in item.urls}
+        """Compile anew what is made of the context at a URL; by whatever name of this node it is called there."""
+        path = url.removeprefix(self.base_url)
+        self._compiled = {
+            key: item
+            for key, item in self._compiled.items()
+            if item.context.link_url != url and not any(used.endswith(path) for used in item.urls)
+        }
 
 
 def _local_id(text: str) -> str:

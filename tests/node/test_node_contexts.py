@@ -224,6 +224,21 @@ def test_a_context_without_a_url_gets_one() -> None:
             assert (again.expand_term("a"), again.expand_term("speed")) == ("https://a.example/a", "https://cars.example/speed")
             with pytest.raises(BadRequestData):
                 await contexts.reload(kept.local_id)
+            await contexts.delete(kept.local_id)
+            assert contexts.resolve_now([url, {"a": "https://a.example/a"}]) is None
+
+    run(test)
+
+
+def test_places_that_nothing_refers_to_make_room_for_others() -> None:
+    async def test() -> None:
+        async with service(context_fetch=ContextSection(documents_max=2)) as contexts:
+            first = await contexts.resolve({"a": "https://a.example/a"})
+            await contexts.url_of(first)
+            others = [await contexts.resolve({"a": f"https://a.example/{number}"}) for number in range(5)]
+            assert [kept.url for kept in contexts.list("ImplicitlyCreated")] == [
+                context.link_url for context in (first, *others[-2:])
+            ]
 
     run(test)
 
