@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hanse.ngsild import errors, operations
-from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parameters import View, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_entity, parse_fragment
+
+from hanse.ngsild import errors, operations
+from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.uris import check_uri
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON
 from hanse.node.http.call import Call, Endpoint, Path, ngsi

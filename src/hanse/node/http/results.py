@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from hanse.ngsild.entity import Entity
 from hanse.ngsild.geojson import feature, feature_collection
 from hanse.ngsild.joins import joined
 from hanse.ngsild.representation import represent
 
+from hanse.ngsild.entity import Entity
+
 if TYPE_CHECKING:
+    from hanse.ngsild.representation import View
+
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.query import EntityQuery
-    from hanse.ngsild.representation import View
     from hanse.node.http.call import Call
 
 
