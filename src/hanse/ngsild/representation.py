@@ -204,10 +204,20 @@ def _compacted(value: Any, compact: Callable[[str], str]) -> Any:
 def _concise_all(instances: list[Instance], compact: Callable[[str], str], view: View) -> Any:
     if len(instances) == 1:
         return _concise(instances[0], compact, view)
-    return [_concise(instance, compact, view) for instance in instances]
+    return [_concise_object(instance, compact, view) for instance in instances]
 
 
 def _concise(instance: Instance, compact: Callable[[str], str], view: View) -> Any:
+    shown = _concise_object(instance, compact, view)
+    if len(shown) == 1 and "value" in shown:
+        value = shown["value"]
+        # bare, unless the reader would take an object for an attribute or an array for its instances
+        if not isinstance(value, dict | list) or (instance.get("type") == "GeoProperty" and isinstance(value, dict)):
+            return value
+    return shown
+
+
+def _concise_object(instance: Instance, compact: Callable[[str], str], view: View) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for key, value in instance.items():
         if key == "type" or key in view.hidden:
@@ -219,11 +229,6 @@ def _concise(instance: Instance, compact: Callable[[str], str], view: View) -> A
     if view.lang is not None and "languageMap" in shown:
         shown = _in_one_language(shown, view.lang)
         shown.pop("type")
-    if len(shown) == 1 and "value" in shown:
-        value = shown["value"]
-        # bare, unless the reader would take an object for an attribute or an array for its instances
-        if not isinstance(value, dict | list) or (instance.get("type") == "GeoProperty" and isinstance(value, dict)):
-            return value
     return shown
 
 
