@@ -1,0 +1,275 @@
+"""The snapshots of a tenant.
+
+Each is a store of its own, opened when it is first used, and a tenant of its own over it: every operation on entities works there
+as it does elsewhere (5.5.15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from hanse.model import InvalidInput
+from hanse.ngsild.contexts import CORE
+from hanse.ngsild.entity import Change, now_text
+from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyResults
+from hanse.ngsild.notifications import Letter
+from hanse.ngsild.parameters import parse_query_body
+from hanse.ngsild.query import EntityQuery
+from hanse.ngsild.snapshots import (
+    Snapshot,
+    overall_status,
+    parse_clone,
+    parse_snapshot,
+    patch_snapshot,
+    purge_filter,
+    result_details,
+    snapshot_notification,
+)
+from hanse.node.notifier.notifier import encode_letter
+from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument, SaveChange, Store
+
+if TYPE_CHECKING:
+    from hanse.ngsild.contexts import Context
+    from hanse.ngsild.entity import Entity
+    from hanse.node.tenant import Tenant
+
+KIND: Final = "snapshot"
+FOLDER: Final = "snapshots"
+SNAPSHOTS_MAX: Final = 100  # for a tenant
+ENTITIES_MAX: Final = 1_000_000  # that one query may find
+BATCH: Final = 500  # entities that are written at once
+SWEEP_S: Final = 10.0
+
+log = structlog.get_logger("hanse.snapshots")
+_decode = msgspec.json.Decoder(Snapshot).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Snapshots:
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._kept: dict[str, Snapshot] = {}
+        self._open: dict[str, Tenant] = {}  # by place
+        self._filling: dict[str, asyncio.Task[None]] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._kept = {id_: _decode(data) for id_, data in self._tenant.store.documents(KIND)}
+        for snapshot in self._kept.values():
+            if snapshot.status == "preparing":
+                self._fill_soon(snapshot)
+        if self._kept:
+            self._sweep_from_now_on()
+
+    async def stop(self) -> None:
+        tasks = [task for task in (self._sweeper, *self._filling.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for place in list(self._open):
+            await self._close(place)
+
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        return {"snapshots": (len(self._kept), SNAPSHOTS_MAX)}
+
+    # --- what a client asks for -------------------------------------------------------------------------------------
+
+    async def create(self, body: Any, context: Context) -> Snapshot:
+        snapshot = parse_snapshot(body, context.source, now_text())
+        for query in snapshot.queries:
+            self._parsed(query, context)
+        return await self._make(snapshot)
+
+    async def clone(self, id_: str, body: Any) -> Snapshot:
+        original = self.get(id_)
+        return await self._make(parse_clone(body, original, now_text()))
+
+    async def _make(self, snapshot: Snapshot) -> Snapshot:
+        if snapshot.id in self._kept:
+            raise AlreadyExists(f"there is a snapshot {snapshot.id!r} already")
+        if len(self._kept) >= SNAPSHOTS_MAX:
+            raise TooManyResults(f"there are {SNAPSHOTS_MAX} snapshots already; delete or purge some")
+        await self._put(snapshot)
+        self._fill_soon(snapshot)
+        self._sweep_from_now_on()
+        return snapshot
+
+    def get(self, id_: str) -> Snapshot:
+        snapshot = self._kept.get(id_)
+        if snapshot is None or snapshot.is_over(now_text()):
+            raise ResourceNotFound(f"there is no snapshot {id_[:200]!r}; it may have ended")
+        return snapshot
+
+    async def patch(self, id_: str, body: Any) -> Snapshot:
+        snapshot = patch_snapshot(self.get(id_), body, now_text())
+        await self._put(snapshot, tell=True)
+        return snapshot
+
+    async def delete(self, id_: str) -> None:
+        await self._drop(self.get(id_))
+
+    async def purge(self, q: str) -> None:
+        fits = purge_filter(q)
+        for snapshot in [kept for kept in self._kept.values() if fits(kept)]:
+            await self._drop(snapshot)
+
+    async def view(self, id_: str) -> Tenant:
+        """The tenant that answers requests with the header NGSILD-Snapshot, once everything is in it."""
+        snapshot = self.get(id_)
+        if id_ in self._filling:
+            await asyncio.shield(self._filling[id_])
+        snapshot = self.get(id_)
+        snapshot.last_used_at = now_text()
+        return self._opened(snapshot.place)
+
+    # --- filling ----------------------------------------------------------------------------------------------------
+
+    def _fill_soon(self, snapshot: Snapshot) -> None:
+        task = asyncio.create_task(self._fill(snapshot))
+        self._filling[snapshot.id] = task
+        task.add_done_callback(lambda _: self._filling.pop(snapshot.id, None))
+
+    async def _fill(self, snapshot: Snapshot) -> None:
+        details: list[dict[str, Any]] = []
+        temporal: list[dict[str, Any]] = []
+        try:
+            view = self._opened(snapshot.place)
+            if snapshot.source is not None:
+                original = next((kept for kept in self._kept.values() if kept.place == snapshot.source), None)
+                if original is None:
+                    raise ResourceNotFound("the snapshot that this is a copy of has gone")
+                if original.id in self._filling:
+                    await asyncio.shield(self._filling[original.id])
+                source = self._opened(original.place)
+                await self._copy(source.store, view.store, EntityQuery(limit=ENTITIES_MAX))
+                original = self._kept.get(original.id, original)
+                details, temporal = original.details, original.temporal_details
+            else:
+                context = await self._tenant.contexts.resolve(snapshot.context) if snapshot.context is not None else None
+                for query in snapshot.queries:
+                    details.append(result_details(await self._found(query, context, view.store)))
+                unsupported = BadRequestData("history is not part of snapshots here; query the temporal API instead")
+                temporal = [result_details(unsupported) for _ in snapshot.temporal_queries]
+        except NgsiLdError as error:
+            details = [result_details(error)]
+        except Exception:
+            log.exception("a snapshot could not be filled", snapshot=snapshot.id)
+            details = [result_details(NgsiLdError("this is our fault; the node's log says more"))]
+        now = self._kept.get(snapshot.id)
+        if now is not None:
+            filled = msgspec.structs.replace(
+                now,
+                status=overall_status([*details, *temporal]),
+                details=details,
+                temporal_details=temporal,
+                modified_at=now_text(),
+            )
+            await self._put(filled, tell=True)
+
+    async def _found(self, query: dict[str, Any], context: Context | None, target: Store) -> int | NgsiLdError:
+        try:
+            return await self._copy(self._tenant.store, target, self._parsed(query, context or CORE))
+        except NgsiLdError as error:
+            return error
+        except InvalidInput as error:
+            return BadRequestData(str(error))
+
+    def _parsed(self, query: dict[str, Any], context: Context) -> EntityQuery:
+        asked, _ = parse_query_body(query, {}, context, self._tenant.settings.limits)
+        return msgspec.structs.replace(asked, limit=ENTITIES_MAX, offset=0, count=False)
+
+    async def _copy(self, source: Store, target: Store, query: EntityQuery) -> int:
+        """One query is one look at the source; in the target an entity stays as it was first found."""
+        entities = (await source.query(query)).entities
+        for start in range(0, len(entities), BATCH):
+            await target.submit(
+                *(_arrival(entity) for entity in entities[start : start + BATCH] if target.latest(entity.id) is None)
+            )
+        return len(entities)
+
+    # --- stores -----------------------------------------------------------------------------------------------------
+
+    def _directory(self) -> Path | None:
+        data = self._tenant.settings.store.data
+        return Path(data) / FOLDER if data else None
+
+    def _name(self, place: str) -> str:
+        return f"{self._tenant.name}~{place}"  # no tenant has a ~ in its name
+
+    def _opened(self, place: str) -> Tenant:
+        from hanse.node.tenant import Tenant
+
+        view = self._open.get(place)
+        if view is None:
+            store = Store.open(self._directory(), self._name(place), self._tenant.settings.store)
+            view = self._open[place] = Tenant(self._tenant.name, store, self._tenant.settings)
+            view.contexts = self._tenant.contexts  # names mean the same, and are asked for once
+        return view
+
+    async def _close(self, place: str) -> None:
+        view = self._open.pop(place, None)
+        if view is not None:
+            await view.store.close()
+
+    async def _remove_store(self, place: str) -> None:
+        await self._close(place)
+        directory = self._directory()
+        if directory is not None and directory.is_dir():
+            for path in directory.iterdir():
+                if f"~{place}." in path.name:
+                    path.unlink(missing_ok=True)
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    async def _put(self, snapshot: Snapshot, *, tell: bool = False) -> None:
+        deliveries = [self._delivery(snapshot)] if tell and snapshot.endpoint else []
+        self._kept[snapshot.id] = snapshot
+        await self._tenant.store.submit(PutDocument(KIND, snapshot.id, _encode(snapshot)), *map(PutDelivery, deliveries))
+        self._tenant.notifier.dispatch(deliveries)
+
+    def _delivery(self, snapshot: Snapshot) -> Delivery:
+        assert snapshot.endpoint is not None
+        headers = [("Content-Type", "application/json"), *((pair["key"], pair["value"]) for pair in snapshot.receiver_info)]
+        letter = Letter(snapshot.endpoint, _encode(snapshot_notification(snapshot, now_text())), tuple(headers), snapshot.id)
+        return Delivery(
+            id=self._tenant.store.next_delivery_id(),
+            subscription=snapshot.id,
+            endpoint=snapshot.endpoint,
+            payload=encode_letter(letter),
+        )
+
+    async def _drop(self, snapshot: Snapshot) -> None:
+        self._kept.pop(snapshot.id, None)
+        filling = self._filling.get(snapshot.id)
+        if filling is not None:
+            filling.cancel()
+            with suppress(asyncio.CancelledError):
+                await filling
+        await self._tenant.store.submit(DeleteDocument(KIND, snapshot.id))
+        await self._remove_store(snapshot.place)
+
+    def _sweep_from_now_on(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        """Remove snapshots that have ended."""
+        while True:
+            now = now_text()
+            for snapshot in [kept for kept in self._kept.values() if kept.is_over(now)]:
+                try:
+                    await self._drop(snapshot)
+                except NgsiLdError as error:
+                    log.warning("a snapshot that has ended could not be removed", snapshot=snapshot.id, error=str(error))
+            await asyncio.sleep(SWEEP_S)
+
+
+def _arrival(entity: Entity) -> SaveChange:
+    return SaveChange(Change("created", now_text(), None, entity), "snapshot")
