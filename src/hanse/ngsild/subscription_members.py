@@ -1,6 +1,6 @@
 """The members of a subscription, one by one: from what a client wrote to values with expanded names, and the nested ones back.
 
-Each reader takes a value, the name to complain about and the context of names. It raises BadRequestData; a filter, InvalidInput.
+Each reader takes a value, the name to complain about and the context of names. It raises BadRequestData or InvalidInput.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ Trigger: TypeAlias = Literal[
 Format: TypeAlias = Literal["normalized", "concise", "simplified", "keyValues"]
 Join: TypeAlias = Literal["inline", "flat"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
+Reader: TypeAlias = "Callable[[Any, str, Context], Any]"
 
 TRIGGERS: Final = frozenset(Trigger.__args__)  # type: ignore[attr-defined]
 DEFAULT_TRIGGERS: Final = ("attributeCreated", "attributeUpdated")
@@ -348,7 +349,7 @@ def _pairs(value: Any, name: str) -> Pairs:
     return tuple(pairs)
 
 
-READERS: Final[dict[str, tuple[str, Callable[[Any, str, Context], Any]]]] = {
+READERS: Final[dict[str, tuple[str, Reader]]] = {
     "subscriptionName": ("name", _text),
     "description": ("description", _text),
     "csf": ("csf", _csf),
@@ -363,7 +364,7 @@ READERS: Final[dict[str, tuple[str, Callable[[Any, str, Context], Any]]]] = {
     "subscriberLocation": ("subscriber_location", _location),
     "scopes": ("scopes", _scopes),
 }
-QUERY_READERS: Final[dict[str, tuple[str, Any, Callable[[Any, str, Context], Any]]]] = {
+QUERY_READERS: Final[dict[str, tuple[str, Any, Reader]]] = {
     "entities": ("selectors", (), _entities),
     "q": ("q", "", _q),
     "geoQ": ("geo", None, _geo_q),

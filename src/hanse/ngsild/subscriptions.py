@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from hanse.filters import compile_q
-from hanse.model import Location, Selector, Subscription
+from hanse.model import InvalidInput, Location, Selector, Subscription
 from hanse.ngsild.entity import NULL, Change
-from hanse.ngsild.errors import BadRequestData
+from hanse.ngsild.errors import BadRequestData, NgsiLdError
 from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, matches
 from hanse.ngsild.subscription_members import (
     DEFAULT_TRIGGERS,
@@ -25,6 +25,7 @@ from hanse.ngsild.subscription_members import (
     QUERY_READERS,
     READERS,
     Notice,
+    Reader,
     Trigger,
     instant_ms,
     notice_to_json,
@@ -251,12 +252,12 @@ def _members(body: dict[str, Any], context: Context, *, is_patch: bool) -> dict[
             continue
         if name in READERS:
             field, read = READERS[name]
-            fields[field] = _DEFAULTS[field] if absent else read(value, name, context)
+            fields[field] = _DEFAULTS[field] if absent else _read(read, value, name, context)
         elif name == "expiresAt":
             fields["expires_at"], fields["expires_ms"] = (None, None) if absent else (value, instant_ms(value, name))
         elif name in QUERY_READERS:
             field, empty, read = QUERY_READERS[name]
-            query[field] = empty if absent else read(value, name, context)
+            query[field] = empty if absent else _read(read, value, name, context)
             if name == "q":
                 fields["given_q"] = "" if absent else value
             elif name == "geoQ":
@@ -264,6 +265,15 @@ def _members(body: dict[str, Any], context: Context, *, is_patch: bool) -> dict[
     if query:
         fields["query"] = query if is_patch else EntityQuery(**query)
     return fields
+
+
+def _read(read: Reader, value: Any, name: str, context: Context) -> Any:
+    try:
+        return read(value, name, context)
+    except NgsiLdError:
+        raise
+    except InvalidInput as error:
+        raise BadRequestData(f"{name}: {error}") from None
 
 
 def _checked(subscription: NgsiSubscription, fields: dict[str, Any], now: str) -> NgsiSubscription:
