@@ -72,7 +72,7 @@ def test_a_context_by_url_follows_what_it_names() -> None:
     assert context.compact_iri("https://shop.example/terms#price") == "price"
     assert context.compact_iri("https://shop.example/terms#other") == "shop:other"
     assert context.key == context.link_url == COMPOUND
-    assert context.document() == [COMPOUND, CORE_URL]
+    assert context.document() == COMPOUND, "it ends with the core context already"
 
 
 def test_nobody_redefines_a_core_term() -> None:

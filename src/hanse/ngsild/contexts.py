@@ -179,13 +179,15 @@ def compile_context(source: Any, documents: Mapping[str, Any] | None = None, *, 
         flat.append(part)
         if len(flat) > CONTEXT_PARTS_MAX:
             raise BadRequestData(f"this @context has more than {CONTEXT_PARTS_MAX} parts; merge some of them")
+    *_, last = (None, *_flatten(parts[-1], documents or {}, "", ()))
     while flat and flat[-1] is _CORE_DOCUMENT:
         flat.pop()
     definitions = {**_process(flat), **_CORE_DEFINITIONS}
     given = parts[0] if len(parts) == 1 else parts
     urls = [part for part in parts if isinstance(part, str)]
     key = given if isinstance(given, str) else context_key(given)
-    return Context(source, key, [*parts, CORE_URL], link_url or (urls[0] if urls else CORE_URL), definitions)
+    shown = given if last is _CORE_DOCUMENT else [*parts, CORE_URL]  # what ends with the core context needs it no second time
+    return Context(source, key, shown, link_url or (urls[0] if urls else CORE_URL), definitions)
 
 
 def context_key(source: Any) -> str:

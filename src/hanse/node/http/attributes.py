@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parsing import parse_attribute, parse_fragment
@@ -16,21 +16,13 @@ from hanse.node.http.entities import SIMPLIFIED, found, of_type, with_id
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from hanse.ngsild.contexts import Context
 
-
-def updated(call: Call, outcome: Outcome, context: Context) -> ASGIApp:
-    """204 if all of it was done; else 207 with what was, and what was not and why."""
+def updated(call: Call, outcome: Outcome) -> ASGIApp:
+    """204 if all of it was done; else 207 with what was, and what was not and why: by full names, as the specification has it."""
     if not outcome.not_updated:
         return call.no_content()
-    return call.answer(update_result(outcome, context), status=207)
-
-
-def update_result(outcome: Outcome, context: Context) -> dict[str, Any]:
-    return {
-        "updated": [context.compact_iri(name) for name in outcome.updated],
-        "notUpdated": [{"attributeName": context.compact_iri(name), "reason": reason} for name, reason in outcome.not_updated],
-    }
+    refused = [{"attributeName": name, "reason": reason} for name, reason in outcome.not_updated]
+    return call.answer({"updated": list(outcome.updated), "notUpdated": refused}, status=207)
 
 
 async def append(call: Call) -> ASGIApp:
@@ -44,7 +36,7 @@ async def append(call: Call) -> ASGIApp:
     def appended(old: Entity | None) -> Outcome:
         return operations.append(of_type(call, context, found(id_, old)), fragment, now, overwrite=overwrite)
 
-    return updated(call, await call.tenant.change(id_, appended, "append"), context)
+    return updated(call, await call.tenant.change(id_, appended, "append"))
 
 
 async def update(call: Call) -> ASGIApp:
@@ -58,7 +50,7 @@ async def update(call: Call) -> ASGIApp:
     def changed(old: Entity | None) -> Outcome:
         return operations.update(of_type(call, context, found(id_, old)), fragment, now)
 
-    return updated(call, await call.tenant.change(id_, changed, "update"), context)
+    return updated(call, await call.tenant.change(id_, changed, "update"))
 
 
 async def partial_update(call: Call) -> ASGIApp:

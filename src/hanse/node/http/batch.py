@@ -32,30 +32,34 @@ class _Results:
         self.success: list[str] = []
         self.created: list[str] = []
         self.errors: list[dict[str, Any]] = []
-        self._pending: list[tuple[str, bool, asyncio.Future[None]]] = []
+        self._pending: list[tuple[str, bool, asyncio.Future[None], Exception | None]] = []
 
     def failed(self, id_: str | None, error: Exception) -> None:
         problem = error if isinstance(error, errors.NgsiLdError) else errors.BadRequestData(str(error))
         self.errors.append(({"entityId": id_} if id_ else {}) | {"error": problem.problem()})
 
-    def done(self, id_: str, created: bool, committed: asyncio.Future[None] | None) -> None:
+    def done(self, id_: str, created: bool, committed: asyncio.Future[None] | None, refused: Exception | None = None) -> None:
+        """Done as far as it could be: `refused` says what of it could not."""
         if committed is None:
-            self._succeeded(id_, created)
+            self._settle(id_, created, refused)
         else:
-            self._pending.append((id_, created, committed))
+            self._pending.append((id_, created, committed, refused))
 
-    def _succeeded(self, id_: str, created: bool) -> None:
-        (self.created if created else self.success).append(id_)
+    def _settle(self, id_: str, created: bool, refused: Exception | None) -> None:
+        if refused is not None:
+            self.failed(id_, refused)
+        else:
+            (self.created if created else self.success).append(id_)
 
     async def durable(self) -> None:
         """Wait for the disk; a document that it refused has failed."""
-        for id_, created, committed in self._pending:
+        for id_, created, committed, refused in self._pending:
             try:
                 await committed
             except errors.NgsiLdError as error:
                 self.failed(id_, error)
             else:
-                self._succeeded(id_, created)
+                self._settle(id_, created, refused)
 
     def as_json(self) -> dict[str, Any]:
         return {"success": self.created + self.success, "errors": self.errors}
@@ -63,6 +67,7 @@ class _Results:
 
 async def _documents(call: Call) -> list[Any]:
     documents = await call.raw_json()
+    call.check_link()
     if not isinstance(documents, list):
         raise errors.BadRequestData("a batch is a JSON array")
     if not documents:
@@ -85,15 +90,16 @@ async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
         except (errors.NgsiLdError, InvalidInput) as error:
             results.failed(id_, error)
             continue
-        outcome = applied.result
-        if isinstance(outcome, Outcome) and outcome.not_updated and not outcome.updated:
-            name_, reason = outcome.not_updated[0]
-            results.failed(id_, errors.BadRequestData(f"{context.compact_iri(name_)}: {reason}"))
-        else:
-            created = applied.change is not None and applied.change.kind == "created"
-            results.done(str(id_), created, applied.committed)
+        created = applied.change is not None and applied.change.kind == "created"
+        results.done(str(id_), created, applied.committed, _refused(applied.result, context))
     await results.durable()
     return results
+
+
+def _refused(result: Any, context: Context) -> errors.BadRequestData | None:
+    if not isinstance(result, Outcome) or not result.not_updated:
+        return None
+    return errors.BadRequestData("; ".join(f"{context.compact_iri(name)}: {reason}" for name, reason in result.not_updated))
 
 
 def _id_of(body: dict[str, Any]) -> str:

@@ -170,7 +170,7 @@ class Call:
         self.check_content_type()
         body = await self.body()
         if not body.strip():
-            raise errors.InvalidRequest("the body is empty; a JSON document belongs there")
+            raise errors.BadRequestData("the body is empty; a JSON document belongs there")
         try:
             return _decode(body)
         except RecursionError:
@@ -189,8 +189,7 @@ class Call:
         if self.content_type == LD_JSON:
             if own is None and isinstance(data, dict):
                 raise errors.BadRequestData(f"a document of type {LD_JSON} needs an @context")
-            if self.link_context is not None:
-                raise errors.BadRequestData(f"the @context of {LD_JSON} is in the body; leave out the Link header")
+            self.check_link()
             return data, await self.resolve(own)
         if own is not None:
             if self.content_type == JSON:
@@ -199,6 +198,10 @@ class Call:
                 )
             return data, await self.resolve(own)
         return data, await self.context()
+
+    def check_link(self) -> None:
+        if self.content_type == LD_JSON and self.link_context is not None:
+            raise errors.BadRequestData(f"the @context of {LD_JSON} is in the body; leave out the Link header")
 
     @property
     def link_context(self) -> str | None:
