@@ -89,7 +89,9 @@ def expand_member(name: str, context: Context) -> str:
 
 
 def order_entities(entities: Iterable[Entity], orders: tuple[Order, ...]) -> list[Entity]:
-    """As the orders say; without any, by id."""
+    """As the orders say; without any, as they came."""
+    if not orders:
+        return list(entities)
     keyed = [(tuple(order_key(order, entity) for order in orders), entity) for entity in entities]
     signs = [-1 if order.descending else 1 for order in orders]
 
