@@ -18,7 +18,7 @@ from hanse.ngsild.notifications import Writer
 from hanse.ngsild.registration_subscriptions import Reason, RegistrationSubscription, notification, reason
 from hanse.ngsild.registrations import Registration, Sought
 from hanse.ngsild.subscription_members import STREAM_URI
-from hanse.ngsild.subscriptions import Counters
+from hanse.ngsild.subscriptions import Counters, settled
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
 
@@ -67,6 +67,7 @@ class RegistrationSubscriptions:
     async def start(self) -> None:
         for id_, data in self._tenant.store.documents(KIND):
             stored = msgspec.json.decode(data, type=_Stored)
+            stored.subscription = msgspec.structs.replace(stored.subscription, base=settled(stored.subscription.base))
             try:
                 entry = await self._entry(stored.subscription, stored.counters)
             except NgsiLdError as error:
