@@ -1,0 +1,99 @@
+"""A tenant's past: what the temporal API does with it.
+
+The past arises by itself, from every change of the present. What is provided to it on top says how it was, and changes nothing
+that is: an entity that only has a past is not found among the entities.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from hanse.ngsild.entity import Attributes, Instance
+from hanse.ngsild.errors import ResourceNotFound
+from hanse.ngsild.query import EntityQuery
+from hanse.ngsild.representation import View
+from hanse.ngsild.temporal import SCOPE, Page
+from hanse.ngsild.temporal_parsing import TemporalQuery
+from hanse.node.store import Store, Write
+from hanse.node.store import history as stored
+from hanse.node.store.history_search import find
+from hanse.node.store.history_writes import (
+    AddInstances,
+    ChangeInstance,
+    EndAttribute,
+    RemoveAttribute,
+    RemoveEvolution,
+    RemoveInstance,
+)
+
+INSTANCES_MAX: Final = 20  # of an attribute in one answer; the rest comes by asking on from where it ended
+
+
+class History:
+    def __init__(self, store: Store, instances_max: int = INSTANCES_MAX) -> None:
+        self._store = store
+        self._instances_max = instances_max
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def retrieve(self, id_: str, query: TemporalQuery, view: View) -> Page:
+        """The evolution of one entity. Raises ResourceNotFound, also if it has none of the attributes that are asked for."""
+
+        def work(connection: sqlite3.Connection) -> Page:
+            if not stored.is_known(connection, id_):
+                raise ResourceNotFound(f"nothing is known of the past of {id_!r}")
+            if view.attrs and not any(name in view.attrs for name in stored.attributes(connection, id_)):
+                raise ResourceNotFound(f"the past of {id_!r} has none of the attributes asked for")
+            return stored.read(connection, [id_], query, _wanted(view), self._instances_max)
+
+        return await self._store.read(work)
+
+    async def query(self, query: EntityQuery, temporal: TemporalQuery, view: View) -> tuple[Page, int | None]:
+        """The evolution of the entities that match, and how many do if that is asked for."""
+
+        def work(connection: sqlite3.Connection) -> tuple[Page, int | None]:
+            found = find(connection, query, temporal)
+            return stored.read(connection, found.ids, temporal, _wanted(view), self._instances_max), found.count
+
+        return await self._store.read(work)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    async def add(self, id_: str, types: tuple[str, ...], attributes: Attributes, now: str) -> bool:
+        """Add instances, for a new entity as well. True: it is new."""
+        write = AddInstances(id_, types, attributes, now)
+        await self._store.submit(write)
+        return write.created
+
+    async def add_attributes(self, id_: str, types: tuple[str, ...], attributes: Attributes, now: str) -> None:
+        await self._known(id_, AddInstances(id_, types, attributes, now, may_create=False))
+
+    async def remove(self, id_: str) -> None:
+        await self._known(id_, RemoveEvolution(id_))
+
+    async def remove_attribute(self, id_: str, attribute: str, dataset: str | None = None, *, every: bool = False) -> None:
+        await self._known(id_, RemoveAttribute(id_, attribute, dataset, every))
+
+    async def end_attribute(self, id_: str, attribute: str, now: str, dataset: str | None = None, *, every: bool = False) -> None:
+        """An attribute of an entity that has a past and no present is deleted: that is the last of it."""
+        await self._known(id_, EndAttribute(id_, attribute, now, dataset, every))
+
+    async def change_instance(self, id_: str, attribute: str, instance_id: str, patch: Instance, now: str) -> None:
+        await self._known(id_, ChangeInstance(id_, attribute, instance_id, patch, now))
+
+    async def remove_instance(self, id_: str, attribute: str, instance_id: str) -> None:
+        await self._known(id_, RemoveInstance(id_, attribute, instance_id))
+
+    async def _known(self, id_: str, write: Write) -> None:
+        """A write that fails costs the others of its batch time, so what would surely fail is not tried."""
+        if not await self._store.read(lambda connection: stored.is_known(connection, id_)):
+            raise ResourceNotFound(f"nothing is known of the past of {id_!r}")
+        await self._store.submit(write)
+
+
+def _wanted(view: View) -> stored.Wanted:
+    return stored.Wanted(
+        attribute=None if view.is_whole else lambda name: view.shows("scope" if name == SCOPE else name),
+        dataset_ids=frozenset(view.dataset_ids),
+    )
