@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hanse.ngsild.operations import Outcome
-from hanse.ngsild.parsing import parse_attribute, parse_fragment
-
 from hanse.ngsild import errors, operations
 from hanse.ngsild.entity import Entity, now_text
+from hanse.ngsild.operations import Outcome
+from hanse.ngsild.parsing import parse_attribute, parse_fragment
 from hanse.ngsild.uris import check_uri
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import SIMPLIFIED, found, of_type, with_id

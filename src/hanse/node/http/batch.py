@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hanse.ngsild.operations import Outcome
-from hanse.ngsild.parsing import parse_entity, parse_fragment
-
 from hanse.model import InvalidInput
 from hanse.ngsild import errors, operations
 from hanse.ngsild.contexts import Context
 from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.ngsild.operations import Outcome
+from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.uris import check_uri
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import creation, found

@@ -152,7 +152,7 @@ class Call:
 
     @property
     def content_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
 
     def check_content_type(self) -> str:
         """The media type of the body. Raises what the specification wants: 411 without a length, 415 for a wrong type."""
@@ -161,8 +161,7 @@ class Call:
         content_type = self.content_type
         allowed = (*self.endpoint.media_types, MERGE_PATCH) if self.method == "PATCH" else self.endpoint.media_types
         if content_type not in allowed:
-            given = content_type or "of no stated type"
-            raise errors.UnsupportedMediaType(f"the body is {given}; use one of {', '.join(allowed)}")
+            raise errors.UnsupportedMediaType(f"the body is {content_type}; use one of {', '.join(allowed)}")
         return content_type
 
     async def raw_json(self) -> Any:
@@ -170,7 +169,7 @@ class Call:
         self.check_content_type()
         body = await self.body()
         if not body.strip():
-            raise errors.BadRequestData("the body is empty; a JSON document belongs there")
+            raise errors.InvalidRequest("the body is empty; a JSON document belongs there")
         try:
             return _decode(body)
         except RecursionError:
@@ -181,6 +180,8 @@ class Call:
     async def json(self) -> tuple[Any, Context]:
         """The body without its @context, and the context that its names are meant in."""
         data = await self.raw_json()
+        if not isinstance(data, dict):
+            raise errors.InvalidRequest("the body is not a JSON object")
         return await self.contextual(data)
 
     async def contextual(self, data: Any) -> tuple[Any, Context]:

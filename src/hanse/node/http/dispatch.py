@@ -82,8 +82,6 @@ class Dispatcher:
         if endpoint is None:
             if method == "OPTIONS":
                 return _allow(endpoints)
-            if method in ("PATCH", "PUT") and raw_path.endswith(b"/"):
-                raise errors.BadRequestData("the path ends where an id belongs")
             if method == "HEAD" and "GET" in endpoints:
                 endpoint = endpoints["GET"]
             else:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hanse.ngsild import errors, operations
+from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parameters import View, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_entity, parse_fragment
-
-from hanse.ngsild import errors, operations
-from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.uris import check_uri
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
@@ -30,7 +29,7 @@ VIEW_PARAMS: Final = (
 )  # fmt: skip
 QUERY_PARAMS: Final = (
     "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "local", "orderBy",
-    "collation",
+    "collation", "orderFrom", "orderGeometry",
 )  # fmt: skip
 PAGE_PARAMS: Final = ("limit", "offset", "count")
 SIMPLIFIED: Final = frozenset({"simplified", "keyValues"})
@@ -74,7 +73,10 @@ async def retrieve(call: Call) -> ASGIApp:
     entity = of_type(call, context, found(id_, call.tenant.store.entity(id_)))
     if view.attrs and not any(name in entity.attributes for name in view.attrs):
         raise errors.ResourceNotFound(f"the entity {id_!r} has none of the attributes asked for")
-    return call.answer(represented(call, entity, context, view), context)
+    shown = represented(call, entity, context, view)
+    if not shown:
+        raise errors.ResourceNotFound(f"of the entity {id_!r} nothing is left to show; ask for more of it")
+    return call.answer(shown, context)
 
 
 async def query(call: Call) -> ASGIApp:
@@ -165,6 +167,10 @@ async def delete(call: Call) -> ASGIApp:
     return call.no_content()
 
 
+async def without_id(_call: Call) -> ASGIApp:
+    raise errors.BadRequestData("the path ends where the id of an entity belongs")
+
+
 async def purge(call: Call) -> ASGIApp:
     """Delete every entity that a query finds; or only some attributes of it (`drop`), or all but some (`keep`)."""
     context = await call.context()
@@ -201,6 +207,8 @@ paths: list[Path] = [
         GET=Endpoint(query, (*QUERY_PARAMS, *VIEW_PARAMS, *PAGE_PARAMS, "entityMap", "splitEntities"), offers=WITH_GEO),
         POST=Endpoint(create, ("local", "options"), makes_tenant=True),
         DELETE=Endpoint(purge, (*QUERY_PARAMS, "attrs", "keep", "drop")),
+        PUT=Endpoint(without_id),
+        PATCH=Endpoint(without_id),
     ),
     ngsi(
         "/entityOperations/query",

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from hanse.ngsild.entity import Entity
 from hanse.ngsild.geojson import feature, feature_collection
 from hanse.ngsild.joins import joined
-from hanse.ngsild.representation import represent
-
-from hanse.ngsild.entity import Entity
+from hanse.ngsild.representation import represent, represent_all
+from hanse.node.http.answers import LD_JSON
 
 if TYPE_CHECKING:
-    from hanse.ngsild.representation import View
-
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.query import EntityQuery
+    from hanse.ngsild.representation import View
     from hanse.node.http.call import Call
 
 
@@ -26,7 +25,7 @@ def represented(call: Call, what: Entity | list[Entity], context: Context, view:
         return feature(what, context, view) if view.geojson else represent(what, context, view)
     if view.geojson:
         return feature_collection(what, context, view)
-    return [represent(entity, context, view) for entity in what]
+    return represent_all(what, context, view)
 
 
 def page_headers(call: Call, asked: EntityQuery, shown: int, count: int | None) -> dict[str, str]:
@@ -41,4 +40,4 @@ def page_headers(call: Call, asked: EntityQuery, shown: int, count: int | None) 
 
 def _link(call: Call, asked: EntityQuery, offset: int, rel: str) -> str:
     params = call.params | {"limit": str(asked.limit), "offset": str(offset)}
-    return f'<{call.scope["path"].rstrip("/")}?{urlencode(params)}>; rel="{rel}"; type="{call.accepted}"'
+    return f'<{call.scope["path"].rstrip("/")}?{urlencode(params)}>; rel="{rel}"; type="{LD_JSON}"'
