@@ -197,20 +197,22 @@ class _Reader:
         kind = type(value)
         if kind is dict:
             return [self.instance(name, value, depth)]
-        if kind is list and self.temporal and any(type(item) is not dict for item in value):
-            raise BadRequestData(f"the history of the attribute {name!r} is an array of its instances, each an object")
-        if kind is list and (value or self.temporal) and all(type(item) is dict for item in value) and self._are_instances(value):
+        if kind is list and self._are_instances(value, depth):
+            if any(type(item) is not dict for item in value):
+                raise BadRequestData(f"the instances of the attribute {name!r} are objects, all of them")
             if len(value) > INSTANCES_MAX:
                 raise BadRequestData(f"the attribute {name!r} has more than {INSTANCES_MAX} instances")
             instances = [self.instance(name, item, depth) for item in value]
-            if len(instances) > 1 and not self.temporal:
+            if len(instances) > 1 and not (self.temporal and depth == 0):
                 _check_datasets(name, instances)
             return instances
         return [self._plain(name, value)]
 
-    def _are_instances(self, value: list[dict[str, Any]]) -> bool:
-        """Whether objects in an array are instances of an attribute, and not the value of one in the concise form."""
-        return self.temporal or not _INSTANCE_MARKS.isdisjoint(value[0])
+    def _are_instances(self, value: list[Any], depth: int) -> bool:
+        """Whether what is in an array are instances of an attribute, and not the value of one in the concise form."""
+        if self.temporal and depth == 0:
+            return True
+        return bool(value) and type(value[0]) is dict and not _INSTANCE_MARKS.isdisjoint(value[0])
 
     def instance(self, name: str, body: dict[str, Any], depth: int) -> Instance:
         said = body.get("type")
