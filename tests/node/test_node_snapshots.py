@@ -10,16 +10,20 @@ import pytest
 
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
-from hanse.ngsild.entity import now_text
+from hanse.ngsild.entity import DEFAULT_VOCAB, now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, ResourceNotFound
 from hanse.ngsild.parsing import parse_entity
-from hanse.ngsild.query import EntityQuery
+from hanse.ngsild.query import EntityQuery, EntitySelector
+from hanse.ngsild.representation import View
 from hanse.ngsild.snapshots import Snapshot
+from hanse.ngsild.temporal_parsing import TemporalQuery
+from hanse.node.history import History
 from hanse.node.notifier.notifier import decode_letter
 from hanse.node.settings import NodeSettings, StoreSection
 from hanse.node.store import Delivery
 from hanse.node.tenant import Node, Tenant
 
+SELECTORS = (EntitySelector(types=((DEFAULT_VOCAB + "Vehicle",),)),)
 VEHICLES = {"type": "Query", "entities": [{"type": "Vehicle"}]}
 
 
@@ -118,6 +122,28 @@ def test_what_is_changed_in_a_snapshot_is_changed_there_only() -> None:
         entity = tenant.store.entity("urn:v:1")
         assert entity is not None
         assert next(iter(entity.attributes.values()))[0]["value"] == 80
+
+    with_tenant(work)
+
+
+def test_the_past_can_be_frozen_and_cloned() -> None:
+    async def evolution(tenant: Tenant, snapshot: Snapshot) -> list[int]:
+        history = History((await tenant.snapshots.view(snapshot.id)).store)
+        page, _ = await history.query(EntityQuery(selectors=SELECTORS), TemporalQuery(), View())
+        return [instance["value"] for found in page.evolutions for series in found.series for instance in series.instances]
+
+    async def work(tenant: Tenant) -> None:
+        for speed in (80, 70, 60):
+            await put(tenant, 1, speed)
+        ever = {"temporalQ": {"timerel": "after", "timeAt": "2000-01-01T00:00:00Z", "timeproperty": "modifiedAt"}}
+        never = {"temporalQ": {"timerel": "before", "timeAt": "2000-01-01T00:00:00Z", "timeproperty": "modifiedAt"}}
+        queries = [VEHICLES | ever, VEHICLES | ever, VEHICLES | never]
+        snapshot = await made(tenant, snapshotTemporalQueries=queries)
+        assert [detail["resultStatus"] for detail in snapshot.temporal_details] == ["success", "success", "empty"]
+        await put(tenant, 1, 50)
+        assert await evolution(tenant, snapshot) == [80, 70, 60]
+        clone = await ready(tenant, await tenant.snapshots.clone(snapshot.id, {"type": "Snapshot"}))
+        assert await evolution(tenant, clone) == [80, 70, 60]
 
     with_tenant(work)
 

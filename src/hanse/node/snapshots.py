@@ -31,8 +31,11 @@ from hanse.ngsild.snapshots import (
     result_details,
     snapshot_notification,
 )
+from hanse.ngsild.temporal_parsing import TemporalQuery, parse_temporal_body
 from hanse.node.notifier.notifier import encode_letter
+from hanse.node.snapshot_history import ClearHistory, all_ids, copy_history
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument, SaveChange, Store
+from hanse.node.store.history_search import find
 
 if TYPE_CHECKING:
     from hanse.ngsild.contexts import Context
@@ -45,6 +48,7 @@ SNAPSHOTS_MAX: Final = 100  # for a tenant
 ENTITIES_MAX: Final = 1_000_000  # that one query may find
 BATCH: Final = 500  # entities that are written at once
 SWEEP_S: Final = 10.0
+_TEMPORAL: Final = ("temporalQ", "aggrParams")
 
 log = structlog.get_logger("hanse.snapshots")
 _decode = msgspec.json.Decoder(Snapshot).decode
@@ -85,6 +89,8 @@ class Snapshots:
         snapshot = parse_snapshot(body, context.source, now_text())
         for query in snapshot.queries:
             self._parsed(query, context)
+        for query in snapshot.temporal_queries:
+            self._parsed_temporal(query, context)
         return await self._make(snapshot)
 
     async def clone(self, id_: str, body: Any) -> Snapshot:
@@ -147,16 +153,18 @@ class Snapshots:
                     raise ResourceNotFound("the snapshot that this is a copy of has gone")
                 if original.id in self._filling:
                     await asyncio.shield(self._filling[original.id])
-                source = self._opened(original.place)
-                await self._copy(source.store, view.store, EntityQuery(limit=ENTITIES_MAX))
+                source = self._opened(original.place).store
+                await self._copy(source, view.store, EntityQuery(limit=ENTITIES_MAX))
+                await view.store.submit(ClearHistory())
+                await copy_history(source, view.store, await source.read(all_ids), TemporalQuery())
                 original = self._kept.get(original.id, original)
                 details, temporal = original.details, original.temporal_details
             else:
-                context = await self._tenant.contexts.resolve(snapshot.context) if snapshot.context is not None else None
-                for query in snapshot.queries:
-                    details.append(result_details(await self._found(query, context, view.store)))
-                unsupported = BadRequestData("history is not part of snapshots here; query the temporal API instead")
-                temporal = [result_details(unsupported) for _ in snapshot.temporal_queries]
+                context = await self._tenant.contexts.resolve(snapshot.context) if snapshot.context is not None else CORE
+                details = [result_details(await self._found(query, context, view.store)) for query in snapshot.queries]
+                if snapshot.temporal_queries:
+                    await view.store.submit(ClearHistory())  # the past in it is what these queries find, and no more
+                temporal = [result_details(await self._found(query, context, view.store)) for query in snapshot.temporal_queries]
         except NgsiLdError as error:
             details = [result_details(error)]
         except Exception:
@@ -173,17 +181,29 @@ class Snapshots:
             )
             await self._put(filled, tell=True)
 
-    async def _found(self, query: dict[str, Any], context: Context | None, target: Store) -> int | NgsiLdError:
+    async def _found(self, query: dict[str, Any], context: Context, target: Store) -> int | NgsiLdError:
+        """How much a query has put into the target; or why it has not."""
+        source = self._tenant.store
         try:
-            return await self._copy(self._tenant.store, target, self._parsed(query, context or CORE))
+            if "temporalQ" not in query:
+                return await self._copy(source, target, self._parsed(query, context))
+            asked, temporal = self._parsed_temporal(query, context)
+            ids = await source.read(lambda connection: find(connection, asked, temporal).ids)
+            await copy_history(source, target, ids, temporal)
         except NgsiLdError as error:
             return error
         except InvalidInput as error:
             return BadRequestData(str(error))
+        else:
+            return len(ids)
 
     def _parsed(self, query: dict[str, Any], context: Context) -> EntityQuery:
         asked, _ = parse_query_body(query, {}, context, self._tenant.settings.limits)
         return msgspec.structs.replace(asked, limit=ENTITIES_MAX, offset=0, count=False)
+
+    def _parsed_temporal(self, query: dict[str, Any], context: Context) -> tuple[EntityQuery, TemporalQuery]:
+        temporal = parse_temporal_body(query, {})
+        return self._parsed({name: value for name, value in query.items() if name not in _TEMPORAL}, context), temporal
 
     async def _copy(self, source: Store, target: Store, query: EntityQuery) -> int:
         """One query is one look at the source; in the target an entity stays as it was first found."""

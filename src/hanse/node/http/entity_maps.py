@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity_maps import represent_map
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.parameters import parse_query
+from hanse.ngsild.temporal_parsing import parse_temporal
 from hanse.ngsild.uris import check_uri
-from hanse.node.entity_maps import HEADER, lifetime, location
+from hanse.node.entity_maps import HEADER, IDS_MAX, lifetime, location
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
+from hanse.node.store.history_search import find
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -22,12 +26,24 @@ QUERY: Final = (
     "orderBy", "collation", "datasetId", "limit", "offset", "entityMapLifetime", "splitEntities",
 )  # fmt: skip
 
+TIME: Final = ("timerel", "timeAt", "endTimeAt", "timeproperty")
+
 
 async def create(call: Call) -> ASGIApp:
     asked = parse_query(call.params, await call.context(), call.node.settings.limits)
-    if not (call.params.keys() & {"type", "attrs", "q", "georel", "scopeQ"} or call.flag("local")):
-        raise BadRequestData("say at least one of type, attrs, q, georel and scopeQ, or local=true for everything here")
+    _check_selective(call)
     return shown(call, await call.tenant.entity_maps.create(asked, lifetime(call)), status=201)
+
+
+async def create_temporal(call: Call) -> ASGIApp:
+    """The same for entities with instances in a window of time (5.14.5)."""
+    temporal = parse_temporal({name: text for name, text in call.params.items() if name in TIME}, timerel_required=True)
+    params = {name: text for name, text in call.params.items() if name not in TIME}
+    asked = parse_query(params, await call.context(), call.node.settings.limits)
+    _check_selective(call)
+    asked = msgspec.structs.replace(asked, limit=IDS_MAX + 1, offset=0, count=False)
+    ids = (await call.tenant.store.read(lambda connection: find(connection, asked, temporal))).ids
+    return shown(call, await call.tenant.entity_maps.freeze(ids, lifetime(call)), status=201)
 
 
 async def retrieve(call: Call) -> ASGIApp:
@@ -51,11 +67,17 @@ async def delete(call: Call) -> ASGIApp:
     return call.no_content()
 
 
+def _check_selective(call: Call) -> None:
+    if not (call.params.keys() & {"type", "attrs", "q", "georel", "scopeQ"} or call.flag("local")):
+        raise BadRequestData("say at least one of type, attrs, q, georel and scopeQ, or local=true for everything here")
+
+
 def _id(call: Call) -> str:
     return check_uri(call.path["id"], "the id of an entity map")
 
 
 paths: list[Path] = [
+    ngsi("/temporal/entityMaps", GET=Endpoint(create_temporal, (*QUERY, *TIME))),
     ngsi("/entityMaps", GET=Endpoint(create, QUERY)),
     ngsi("/entityMaps/{id}", GET=Endpoint(retrieve), PATCH=Endpoint(update), DELETE=Endpoint(delete)),
 ]
