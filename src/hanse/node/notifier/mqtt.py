@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hanse.node.mqtt.connection import Version
 
 CONNECTIONS_MAX: Final = 256
+WINDOW: Final = 16  # letters without an acknowledgement on one connection: Mosquitto allows 20, if it is not told otherwise
 
 
 class _Line:
@@ -85,18 +86,21 @@ class MqttSender:
         try:
             if line.connection is not None:
                 await line.connection.close()
-            connection = line.connection = MqttConnection(address, version=line.version, timeout_s=self._timeout_s)
+            connection = line.connection = self._made(line, address)
             try:
                 await connection.connect()
             except MqttVersionRefused:
                 if is_fixed:
                     raise
                 line.version = "3.1.1"
-                connection = line.connection = MqttConnection(address, version=line.version, timeout_s=self._timeout_s)
+                connection = line.connection = self._made(line, address)
                 await connection.connect()
             return connection
         finally:
             line.connecting = None
+
+    def _made(self, line: _Line, address: MqttAddress) -> MqttConnection:
+        return MqttConnection(address, version=line.version, timeout_s=self._timeout_s, window=WINDOW)
 
     def _make_room(self) -> None:
         if len(self._lines) < CONNECTIONS_MAX:
