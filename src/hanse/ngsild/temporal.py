@@ -50,8 +50,9 @@ class Page(Struct):
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The first and the last moment in it."""
-        times = [us for evolution in self.evolutions for series in evolution.series for us in series.times]
+        """The first and the last moment in it; scopes may have been set long before."""
+        every = (series for evolution in self.evolutions for series in evolution.series if series.attribute != SCOPE)
+        times = [us for series in every for us in series.times]
         return (min(times), max(times)) if times else None
 
 

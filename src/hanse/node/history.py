@@ -54,7 +54,8 @@ class History:
 
         def work(connection: sqlite3.Connection) -> tuple[Page, int | None]:
             found = find(connection, query, temporal)
-            return stored.read(connection, found.ids, temporal, _wanted(view), self._instances_max), found.count
+            page = stored.read(connection, found.ids, temporal, _wanted(view), self._instances_max, found.windows)
+            return page, found.count
 
         return await self._store.read(work)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hanse.ngsild import errors
-from hanse.ngsild.entity import Attributes, now_text
+from hanse.ngsild.entity import NGSI_LD, TEMPORAL_MEMBERS, Attributes, now_text
 from hanse.ngsild.parameters import View, flag, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_attribute, parse_entity, parse_fragment
 from hanse.ngsild.temporal import SCOPE, Page, content_range, represent_evolution
@@ -42,11 +42,18 @@ def _history(call: Call) -> History:
     return History(call.tenant.store, call.node.settings.limits.page_default)
 
 
+async def _json(call: Call) -> tuple[Any, Context]:
+    call.check_content_type()
+    if not (await call.body()).strip():
+        raise errors.InvalidRequest("the body is empty; a JSON document belongs there")
+    return await call.json()
+
+
 # --- provision --------------------------------------------------------------------------------------------------------
 
 
 async def create(call: Call) -> ASGIApp:
-    body, context = await call.json()
+    body, context = await _json(call)
     now = now_text()
     plain, scopes = _without_scope(body, now)
     entity = parse_entity(plain, context, now, temporal=True)
@@ -57,7 +64,7 @@ async def create(call: Call) -> ASGIApp:
 
 async def append(call: Call) -> ASGIApp:
     id_ = _id(call)
-    body, context = await call.json()
+    body, context = await _json(call)
     now = now_text()
     plain, scopes = _without_scope(body, now)
     fragment = parse_fragment(plain, context, now, temporal=True)
@@ -184,7 +191,8 @@ def _view(view: View, asked: TemporalQuery) -> View:
 
 def _check(call: Call, found: EntityQuery, *, has_type: bool) -> None:
     """A query has to say what it is about; and evolutions only have the order of ids."""
-    if not (has_type or found.attrs or found.q or found.geo or found.scope_q or flag(call.params, "local")):
+    attrs = [name for name in found.attrs if name.removeprefix(NGSI_LD) not in TEMPORAL_MEMBERS]
+    if not (has_type or attrs or found.q or found.geo or found.scope_q or flag(call.params, "local")):
         raise errors.BadRequestData("say at least one of type, attrs, q, georel and scopeQ, or local=true for everything here")
     if any(order.path != "id" for order in found.order_by):
         raise errors.BadRequestData("the past of entities is ordered by id only; write orderBy=id or orderBy=id;desc")

@@ -11,13 +11,13 @@ is another entity of that id, they are put away under another one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from hanse.ngsild.aggregation import Aggregation, aggregate
+from hanse.ngsild.aggregation import FIRST_US, LAST_US, Aggregation, aggregate
 from hanse.ngsild.entity import Instance
 from hanse.ngsild.temporal import SCOPE, Evolution, Page, Series, gone, instance_value
 from hanse.ngsild.temporal_parsing import TemporalQuery, TimeProperty, to_text
@@ -103,6 +103,11 @@ class Window(Struct, frozen=True):
     def also(self, sign: str, us: int) -> Window:
         return Window(self.time, f"{self.condition} AND {self.time} {sign} ?", (*self.values, us))
 
+    def within(self, spans: Sequence[tuple[int, int]]) -> Window:
+        """What of it lies in one of these spans, the end of each excluded."""
+        some = " OR ".join([f"{self.time} >= ? AND {self.time} < ?"] * len(spans)) or "0"
+        return Window(self.time, f"{self.condition} AND ({some})", (*self.values, *(us for span in spans for us in span)))
+
 
 def is_known(connection: sqlite3.Connection, id_: str) -> bool:
     row = connection.execute("SELECT 1 FROM temporal_entities WHERE id = ? AND deleted_us IS NULL", (id_,)).fetchone()
@@ -148,24 +153,35 @@ class Place(Struct, frozen=True):
         return self.entity, self.attribute, self.dataset
 
 
-def read(connection: sqlite3.Connection, ids: Sequence[str], query: TemporalQuery, wanted: Wanted, instances_max: int) -> Page:
-    """The evolution of these entities, those that are known.
+def read(
+    connection: sqlite3.Connection,
+    ids: Sequence[str],
+    query: TemporalQuery,
+    wanted: Wanted,
+    instances_max: int,
+    windows: Mapping[str, Window] | None = None,
+) -> Page:
+    """The evolution of these entities, those that are known; `windows` are narrower ones that some of them have.
 
     No series shows more than `instances_max` instances, but for those of one moment. If one is as long as that, more may follow:
     the page is partial, and everything in it ends at the moment where the first series does, so that nothing is missing before.
     """
     evolutions = [evolution for id_ in ids if (evolution := _heading(connection, id_)) is not None]
-    window = Window.of(query)
+    whole = Window.of(query)
+    windows = windows or {}
     if query.aggregation is not None:
         for evolution in evolutions:
-            _aggregate(connection, evolution, query, query.aggregation, window, wanted)
+            _aggregate(connection, evolution, query, query.aggregation, windows.get(evolution.id, whole), wanted)
         return Page(evolutions)
     backwards = query.last_n is not None
     count = instances_max if query.last_n is None else min(query.last_n, instances_max)
     ends: list[int] = []
-    places: list[tuple[Place, Series]] = []
+    places: list[tuple[Place, Window, Series]] = []
     for evolution in evolutions:
         for place in _places(connection, evolution.id, wanted):
+            window = windows.get(evolution.id, whole)
+            if place.attribute == SCOPE:
+                window = _since_scope_was_set(connection, place, query)
             rows = list(_rows(connection, place, window, count, backwards=backwards))
             if not rows:
                 continue
@@ -174,11 +190,11 @@ def read(connection: sqlite3.Connection, ids: Sequence[str], query: TemporalQuer
             series = Series(place.attribute, place.dataset, [], [], rows[0][1]["type"])
             _fill(series, rows[::-1] if backwards else rows)
             evolution.series.append(series)
-            places.append((place, series))
+            places.append((place, window, series))
     if not ends:
         return Page(evolutions)
     cut = max(ends) if backwards else min(ends)
-    for place, series in places:
+    for place, window, series in places:
         _cut(connection, place, series, window, cut, backwards=backwards)
     return Page(evolutions, is_partial=True)
 
@@ -194,7 +210,15 @@ def in_window(connection: sqlite3.Connection, id_: str, names: Sequence[str], wi
             yield name, _decode(raw)
 
 
-def scopes_in(connection: sqlite3.Connection, id_: str, query: TemporalQuery) -> Iterator[tuple[str, ...]]:
+class Scoped(Struct, frozen=True):
+    """The scopes of an entity from one moment until another."""
+
+    since_us: int
+    until_us: int
+    scopes: tuple[str, ...]
+
+
+def scopes_in(connection: sqlite3.Connection, id_: str, query: TemporalQuery) -> list[Scoped]:
     """The scopes that an entity had at some time in a window. They hold from when they were set until others were."""
     rows = connection.execute(
         f"SELECT {BY_DEFAULT}, instance FROM history WHERE entity = ? AND attribute = ? ORDER BY 1, seq",  # noqa: S608
@@ -202,12 +226,28 @@ def scopes_in(connection: sqlite3.Connection, id_: str, query: TemporalQuery) ->
     ).fetchall()
     if not rows:
         (raw,) = connection.execute("SELECT scopes FROM temporal_entities WHERE id = ?", (id_,)).fetchone()
-        yield _decode_names(raw)
+        return [Scoped(FIRST_US, LAST_US, _decode_names(raw))]
+    found = []
     for number, (since, raw) in enumerate(rows):
-        ends_before = number + 1 < len(rows) and query.from_us is not None and rows[number + 1][0] <= query.from_us
+        until = rows[number + 1][0] if number + 1 < len(rows) else LAST_US
+        ends_before = query.from_us is not None and until <= query.from_us
         if not ends_before and (query.until_us is None or since < query.until_us):
             value = _decode(raw)["value"]
-            yield (value,) if isinstance(value, str) else tuple(value)
+            found.append(Scoped(since, until, (value,) if isinstance(value, str) else tuple(value)))
+    return found
+
+
+def _since_scope_was_set(connection: sqlite3.Connection, place: Place, query: TemporalQuery) -> Window:
+    """The window, from when those scopes were set on that hold at its start."""
+    if query.from_us is None or query.timeproperty not in (None, "observedAt"):
+        return Window.of(query)
+    row = connection.execute(
+        f"""SELECT {BY_DEFAULT}, deleted_us FROM history WHERE entity = ? AND attribute = ? AND dataset IS ?
+        AND {BY_DEFAULT} <= ? ORDER BY 1 DESC, seq DESC LIMIT 1""",  # noqa: S608
+        (*place.key, query.from_us),
+    ).fetchone()
+    is_set = row is not None and row[1] is None
+    return Window.of(msgspec.structs.replace(query, from_us=row[0]) if is_set else query)
 
 
 def _heading(connection: sqlite3.Connection, id_: str) -> Evolution | None:

@@ -19,12 +19,15 @@ from hanse.filters import Atom, Filter, compile_q
 from hanse.filters.paths import parse_path
 from hanse.filters.patterns import pattern_search
 from hanse.ngsild.entity import Attributes, Entity
+from hanse.ngsild.errors import TooComplexQuery
 from hanse.ngsild.geo import geo_matches
 from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, EntitySelector, q_predicate
 from hanse.ngsild.scope_query import scope_matches
 from hanse.ngsild.temporal import SCOPE
 from hanse.ngsild.temporal_parsing import TemporalQuery, to_text
 from hanse.node.store.history import DEFAULT_DATASET, Window, in_window, scopes_in
+
+SPANS_MAX: Final = 1_000
 
 _PATTERN: Final = "hanse_pattern"
 _VALUE: Final = "CAST(h.instance AS TEXT), '$.value'"
@@ -35,6 +38,7 @@ _encode = msgspec.json.Encoder().encode
 class FoundIds(Struct):
     ids: list[str]
     count: int | None = None  # of all that match, if asked for
+    windows: dict[str, Window] = {}  # what of an entity's past matches, where that is not all of what was asked for
 
 
 class _Condition(Struct):
@@ -57,7 +61,8 @@ def find(connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQ
     if query.geo is not None:
         parts.append(_exists(query.geo.geoproperty, window))
     where = _joined(" AND ", parts)
-    check = _check(connection, query, temporal, window)
+    windows: dict[str, Window] = {}
+    check = _check(connection, query, temporal, window, windows)
     direction = "DESC" if query.order_by and query.order_by[0].descending else "ASC"
     if check is None:
         rows = connection.execute(
@@ -75,7 +80,9 @@ def find(connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQ
         WHERE {where.text} ORDER BY e.id {direction}""",  # noqa: S608
         (*decided.values, *where.values),
     )
-    return _page((row[0] for row in rows if row[4] or check(row)), query)
+    found = _page((row[0] for row in rows if row[4] or check(row)), query)
+    found.windows = windows
+    return found
 
 
 def _page(ids: Iterator[str], query: EntityQuery) -> FoundIds:
@@ -120,7 +127,12 @@ def _pattern_found(pattern: str, text: str) -> bool:
 
 
 def _exists_any(query: EntityQuery, window: Window) -> _Condition:
-    """Some instance lies in the window, of the attributes and datasets that are asked for."""
+    """Some instance of an entity lies in the window, of the attributes and datasets that are asked for."""
+    condition = _any_instance(query, window)
+    return _Condition(f"EXISTS (SELECT 1 FROM history AS h WHERE h.entity = e.id AND {condition.text})", condition.values)  # noqa: S608
+
+
+def _any_instance(query: EntityQuery, window: Window) -> _Condition:
     values: list[Any]
     if query.attrs:
         text, values = f"h.attribute IN ({_marks(len(query.attrs))})", [*query.attrs]
@@ -131,8 +143,7 @@ def _exists_any(query: EntityQuery, window: Window) -> _Condition:
         default = " OR h.dataset IS NULL" if DEFAULT_DATASET in query.dataset_ids else ""
         text += f" AND (h.dataset IN ({_marks(len(named))}){default})"
         values += named
-    text = f"EXISTS (SELECT 1 FROM history AS h WHERE h.entity = e.id AND {text} AND {window.condition})"  # noqa: S608
-    return _Condition(text, [*values, *window.values])
+    return _Condition(f"{text} AND {window.condition}", [*values, *window.values])
 
 
 def _exists(attribute: str, window: Window, value: _Condition | None = None) -> _Condition:
@@ -200,9 +211,9 @@ def _marks(count: int) -> str:
 
 
 def _check(
-    connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQuery, window: Window
+    connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQuery, window: Window, windows: dict[str, Window]
 ) -> Callable[[tuple[Any, ...]], bool] | None:
-    """The filters, exactly, asked of a candidate; None: there are none."""
+    """The filters, exactly, asked of a candidate; None: there are none. A scope query narrows the window: see `windows`."""
     if not (query.q or query.geo or query.scope_q):
         return None
     names = {path.names[0] for path in compile_q(query.q).paths} if query.q else set()
@@ -213,18 +224,28 @@ def _check(
 
     def check(row: tuple[Any, ...]) -> bool:
         id_, types, created_us, modified_us, _ = row
-        scopes = list(scopes_in(connection, id_, temporal)) if query.scope_q or "scope" in names else []
-        if query.scope_q and not any(scope_matches(query.scope_q, some) for some in scopes):
-            return False
+        scopes = scopes_in(connection, id_, temporal) if query.scope_q or "scope" in names else []
+        narrowed = window
+        if query.scope_q:
+            spans = [(some.since_us, some.until_us) for some in scopes if scope_matches(query.scope_q, some.scopes)]
+            if len(spans) > SPANS_MAX:
+                raise TooComplexQuery(
+                    f"the scopes of {id_!r} matched and ceased to match more than {SPANS_MAX} times; ask for less time"
+                )
+            narrowed = windows[id_] = window.within(spans)
+            condition = _any_instance(query, narrowed)
+            any_left = f"SELECT 1 FROM history AS h WHERE h.entity = ? AND {condition.text} LIMIT 1"  # noqa: S608
+            if not spans or connection.execute(any_left, (id_, *condition.values)).fetchone() is None:
+                return False
         attributes: Attributes = {}
-        for name, instance in in_window(connection, id_, looked_at, window):
+        for name, instance in in_window(connection, id_, looked_at, narrowed):
             attributes.setdefault(name, []).append(instance)
         if query.geo is not None and not geo_matches(query.geo, attributes):
             return False
         entity = Entity(
             id=id_,
             types=_decode_names(types),
-            scopes=tuple(dict.fromkeys(scope for some in scopes for scope in some)),
+            scopes=tuple(dict.fromkeys(scope for some in scopes for scope in some.scopes)),
             attributes=attributes,
             created_at=to_text(created_us),
             modified_at=to_text(modified_us),
