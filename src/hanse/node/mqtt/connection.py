@@ -43,7 +43,7 @@ class MqttUnreachable(ConnectionError):
 
 
 class MqttVersionRefused(MqttUnreachable):
-    """The broker does not speak this version of MQTT."""
+    """The broker does not speak this version of MQTT, or behaves as if it did not."""
 
 
 class MqttMessage(NamedTuple):
@@ -188,11 +188,13 @@ class MqttConnection:
             if not done:
                 raise MqttUnreachable(f"{self.address} does not answer within {self._timeout_s:g} s")
             if connecting not in done:
-                raise MqttUnreachable(f"{self.address} closes the connection before it is accepted")
+                # a broker that knows older versions only may do so without a word
+                refused = MqttVersionRefused if self.version == "5" else MqttUnreachable
+                raise refused(f"{self.address} closes the connection before it is accepted")
             connecting.result()
         except MQTTConnectError as error:
-            refused = MqttVersionRefused if error._code in _UNSUPPORTED_VERSION else MqttUnreachable  # noqa: SLF001
-            raise refused(
+            refusal = MqttVersionRefused if error._code in _UNSUPPORTED_VERSION else MqttUnreachable  # noqa: SLF001
+            raise refusal(
                 f"{self.address} refuses the connection: {error.message.removeprefix('Connection Refused: ')}"
             ) from error
         except MqttUnreachable:

@@ -1,0 +1,273 @@
+"""A small MQTT broker inside the node, so that devices can be connected without installing anything: amqtt (MQTT 3.1.1).
+
+It differs from a real broker beside the node in three ways, all for the better:
+- What a device publishes below `prefix` is handed over in the process, and the device gets its acknowledgement (QoS 1 and 2) only
+  after `take` is through with it. A device that has one knows that its value is on the disk.
+- Last values below `prefix` are not kept here but asked of the node (`last_values`) when a client subscribes: no memory for them.
+- Other clients hear of a publication below `prefix` only if the node took it.
+
+Connections are accepted here, not by amqtt, for bounds on their number, on the size of a packet, and on the time to say hello.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
+from amqtt.broker import Broker
+from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
+from amqtt.errors import AMQTTError, MQTTError
+from amqtt.plugins.base import BaseAuthPlugin
+
+from hanse.node.mqtt.connection import MqttMessage
+from hanse.node.mqtt.mapping import PAYLOAD_BYTES_MAX, topic_matches
+
+Take: TypeAlias = Callable[[MqttMessage], Awaitable[bool]]  # whether it was taken; others hear of it then
+LastValues: TypeAlias = Callable[[str], AsyncIterator[tuple[str, bytes]]]  # topics and payloads that a subscription asks for
+
+PACKET_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + 65_536
+CONNECTIONS_MAX: Final = 1_000
+HELLO_S: Final = 10.0
+BACKLOG_MAX: Final = 10_000  # publications on their way to clients; beyond it, news are dropped for clients that are too slow
+
+_LISTENER: Final = "default"  # amqtt wants one of this name
+
+# It tells of each packet and each client; what matters to an operator is told here and in the metrics.
+logging.getLogger("amqtt").setLevel(logging.CRITICAL)
+logging.getLogger("transitions").setLevel(logging.CRITICAL)
+
+
+async def _take_nothing(_message: MqttMessage) -> bool:
+    return False
+
+
+async def _no_values(_pattern: str) -> AsyncIterator[tuple[str, bytes]]:
+    return
+    yield  # it is a generator, of nothing
+
+
+class EmbeddedBroker:
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        user: str = "",
+        password: str = "",
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        """Without a `user`, everybody may connect. `port` 0 takes a free one."""
+        self.prefix = prefix
+        self.host = host
+        self.port = port
+        self.take: Take = _take_nothing
+        self.last_values: LastValues = _no_values
+        self.dropped = 0  # news that clients were too slow for
+        self._credentials = (user, password)
+        self._connections_max = connections_max
+        self._connections: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broker: _Broker | None = None
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """OSError if it cannot listen."""
+        self._server = await asyncio.start_server(self._connected, self.host, self.port, start_serving=False)
+        self.port = self._server.sockets[0].getsockname()[1]
+        config = BrokerConfig(
+            listeners={_LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
+            plugins={f"{Doorkeeper.__module__}.{Doorkeeper.__qualname__}": {}},
+        )
+        self._broker = _Broker(self.prefix, config)
+        for plugin in self._broker.plugins_manager.plugins:
+            if isinstance(plugin, Doorkeeper):
+                plugin.house = self
+        await self._broker.start()
+        await self._server.start_serving()
+
+    async def stop(self) -> None:
+        if self._server is None or self._broker is None:
+            return
+        self._server.close()
+        broker, self._broker = self._broker, None
+        for task in self._tasks:
+            task.cancel()
+        await broker.shutdown()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, *self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+        self._server = None
+
+    @property
+    def followed(self) -> bool:
+        """Whether anybody has subscribed to anything."""
+        return self._broker is not None and any(self._broker.subscriptions.values())
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        """To every client that has subscribed to it; nobody else hears of it, and nothing is kept."""
+        broker = self._broker
+        if broker is None or not broker.is_followed(topic):
+            return
+        if broker.is_clogged():
+            self.dropped += 1
+            return
+        broker.broadcast(topic, payload)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    @property
+    def backlog(self) -> int:
+        return self._broker.backlog if self._broker is not None else 0
+
+    # --- connections -----------------------------------------------------------------------------------------------------
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        broker = self._broker
+        if task is None or broker is None or len(self._connections) >= self._connections_max:
+            writer.close()
+            return
+        self._connections.add(task)
+        try:
+            await broker.external_connected(_Reader(reader), StreamWriterAdapter(writer), _LISTENER)
+        except asyncio.CancelledError:
+            if self._broker is not None:  # not because the broker stops
+                raise
+        except Exception:
+            # amqtt lets errors of all kinds out when it is sent rubbish; one client's rubbish is nobody else's business
+            logging.getLogger(__name__).debug("an MQTT client was disconnected", exc_info=True)
+        finally:
+            self._connections.discard(task)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    def knows(self, session: Any) -> bool:
+        user, password = self._credentials
+        if not user:
+            return True
+        given = (session.username or "", session.password or "")
+        return all(hmac.compare_digest(a.encode(), b.encode()) for a, b in zip(given, (user, password), strict=True))
+
+    # --- what devices publish, and what they subscribe to ----------------------------------------------------------------
+
+    async def arrived(self, message: Any) -> bool:
+        flag = message.publish_packet is not None and message.publish_packet.retain_flag
+        return await self.take(MqttMessage(message.topic, bytes(message.data), message.qos, False, {"retain": bool(flag)}))
+
+    def spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def send_last_values(self, client_id: str, pattern: str, qos: int) -> None:
+        """The node's last values, to one client that has just subscribed."""
+        broker = self._broker
+        if broker is None:
+            return
+        async for topic, payload in self.last_values(pattern):
+            _, handler = broker.sessions.get(client_id, (None, None))
+            if handler is None:
+                return
+            with suppress(AMQTTError, MQTTError, TimeoutError, OSError):
+                await handler.mqtt_publish(topic, payload, qos, retain=True)
+
+
+class _Broker(Broker):  # type: ignore[misc]
+    def __init__(self, prefix: str, config: BrokerConfig) -> None:
+        super().__init__(config)
+        self._prefix = prefix
+
+    @property
+    def backlog(self) -> int:
+        return int(self._broadcast_queue.qsize()) + len(self._tasks_queue)
+
+    def broadcast(self, topic: str, payload: bytes) -> None:
+        """What `internal_message_broadcast` does, without a task for it."""
+        self._broadcast_queue.put_nowait({"session": None, "topic": topic, "data": payload})
+
+    def is_followed(self, topic: str) -> bool:
+        return any(sessions and topic_matches(pattern, topic) for pattern, sessions in self.subscriptions.items())
+
+    def is_clogged(self) -> bool:
+        if self.backlog <= BACKLOG_MAX:
+            return False
+        # amqtt forgets deliveries in the order in which they began: one that takes long holds up those that are done
+        waiting = []
+        for task in self._tasks_queue:
+            if not task.done():
+                waiting.append(task)
+            elif not task.cancelled():
+                task.exception()
+        self._tasks_queue.clear()
+        self._tasks_queue.extend(waiting)
+        return self.backlog > BACKLOG_MAX
+
+    async def retain_message(self, source_session: Any, topic_name: str | None, data: Any, qos: int | None = None) -> None:
+        if topic_name is not None and not topic_name.startswith(self._prefix):
+            await super().retain_message(source_session, topic_name, data, qos)
+
+    async def _publish_retained_messages_for_subscription(self, subscription: tuple[str, int], session: Any) -> None:
+        # amqtt asks this of a client that connects for the subscriptions of all others too
+        if any(holder is session for holder, _ in self.subscriptions.get(subscription[0], ())):
+            await super()._publish_retained_messages_for_subscription(subscription, session)
+
+
+class _Reader(StreamReaderAdapter):  # type: ignore[misc]
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader)
+        self._greeted = False
+
+    async def read(self, n: int = -1) -> bytes:
+        if n > PACKET_BYTES_MAX:
+            raise MQTTError(f"a packet of {n} bytes is too large")
+        if not self._greeted:
+            data: bytes = await asyncio.wait_for(super().read(n), HELLO_S)
+            self._greeted = True
+            return data
+        return await super().read(n)  # type: ignore[no-any-return]
+
+
+class Doorkeeper(BaseAuthPlugin):  # type: ignore[misc]
+    """Who may come in; and, because it meets every client before its first message, what is done with its messages."""
+
+    house: EmbeddedBroker
+
+    async def authenticate(self, *, session: Any) -> bool:
+        if not self.house.knows(session):
+            return False
+        if not isinstance(session.delivered_message_queue, _Arrivals):
+            session.delivered_message_queue = _Arrivals(self.house)
+        return True
+
+    async def on_broker_client_subscribed(self, *, client_id: str, topic: str, qos: int) -> None:
+        self.house.spawn(self.house.send_last_values(client_id, topic, qos))
+
+
+class _Arrivals(asyncio.Queue[Any]):
+    """Where amqtt puts what a client publishes before it acknowledges it: so the acknowledgement waits for the node here."""
+
+    def __init__(self, house: EmbeddedBroker) -> None:
+        super().__init__()
+        self._house = house
+
+    async def put(self, item: Any) -> None:
+        """QoS 1 and 2."""
+        if not item.topic.startswith(self._house.prefix) or await self._house.arrived(item):
+            super().put_nowait(item)
+
+    def put_nowait(self, item: Any) -> None:
+        """QoS 0: nobody waits for an acknowledgement."""
+        if item.topic.startswith(self._house.prefix):
+            self._house.spawn(self.put(item))
+        else:
+            super().put_nowait(item)
