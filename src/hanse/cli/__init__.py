@@ -72,7 +72,7 @@ def _hanse() -> None:
 def main() -> None:
     """Run; what the user can mend is one line and exit code 2, what a node refuses one line and exit code 1."""
     try:
-        app()
+        app(prog_name="hanse")
     except InvalidInput as error:
         print(f"hanse: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

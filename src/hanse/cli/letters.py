@@ -13,7 +13,7 @@ app = typer.Typer(help="Dead letters: list, show, resend, drop.", no_args_is_hel
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Ids = Annotated[list[int] | None, typer.Argument(help="Their numbers; none with --all.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
-PATH = "/hanse/v1/letters"
+PATH = "/hanse/v1/dead-letters"
 
 
 @app.command("list")

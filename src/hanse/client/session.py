@@ -75,6 +75,9 @@ class Session:
                 if response.status >= 400:
                     raise NgsiLdClientError(response.status, _problem(response, await response.read()))
                 yield response
+        except aiohttp.ClientConnectorError as error:
+            absent = {"title": f"no node answers at {self.base}", "detail": "is it running? `hanse serve` starts one"}
+            raise NgsiLdClientError(0, absent) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or "no answer in time"
             detail = {"title": f"{method} {self.base}{path} failed", "detail": reason}

@@ -23,14 +23,22 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 COUNTERS: Final = {  # name -> help; each has one label, `kind`
-    "changes": "Changes of entities that were accepted, by operation",
-    "notifications_sent": "Notifications that an endpoint took, by channel",
-    "notifications_failed": "Attempts to notify that failed, by channel",
-    "notifications_dead": "Notifications that became dead letters, by channel",
-    "context_fetches": "JSON-LD contexts fetched, by result",
-    "mqtt_messages": "Messages of devices by MQTT, by what became of them",
     "native_requests": "Requests of the native API, by kind",
 }
+TOTALS: Final = {  # what parts of the node count themselves
+    "notifications_sent": "Attempts to notify an endpoint",
+    "notifications_failed": "Attempts to notify that failed",
+    "notifications_dead": "Notifications that became dead letters",
+    "log_offset": "Changes of entities so far: the offset of the newest one",
+}
+
+
+class Total(Struct, frozen=True):
+    """Something that a part has counted; `name` is one of TOTALS."""
+
+    tenant: str
+    name: str
+    number: int
 
 
 class Bound(Struct, frozen=True):
@@ -59,11 +67,11 @@ class Metrics:
         """One more of COUNTERS."""
         self._counts[name, kind] += by
 
-    def text(self, bounds: Iterable[Bound] = ()) -> bytes:
+    def text(self, bounds: Iterable[Bound] = (), totals: Iterable[Total] = ()) -> bytes:
         """All of it, in the text format of Prometheus."""
         registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
-        registry.register(_Families(self, bounds))
+        registry.register(_Families(self, list(bounds), list(totals)))
         return generate_latest(registry)
 
     def families(self) -> Iterator[Metric]:
@@ -85,12 +93,19 @@ class Metrics:
 
 
 class _Families(Collector):
-    def __init__(self, metrics: Metrics, bounds: Iterable[Bound]) -> None:
+    def __init__(self, metrics: Metrics, bounds: list[Bound], totals: list[Total]) -> None:
         self._metrics = metrics
         self._bounds = bounds
+        self._totals = totals
 
     def collect(self) -> Iterator[Metric]:
         yield from self._metrics.families()
+        for name, help_ in TOTALS.items():
+            family = CounterMetricFamily(f"hanse_{name}", help_, labels=["tenant"])
+            for total in self._totals:
+                if total.name == name:
+                    family.add_metric([total.tenant], total.number)
+            yield family
         used = GaugeMetricFamily("hanse_bound_used", "How much of a bound is in use", labels=["tenant", "bound"])
         most = GaugeMetricFamily("hanse_bound_max", "The bound itself", labels=["tenant", "bound"])
         for bound in self._bounds:

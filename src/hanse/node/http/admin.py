@@ -1,4 +1,4 @@
-"""/hanse/v1: the change log by offset, dead letters, tenants, and a backup of the running node."""
+"""/hanse/v1: the change log by offset, tenants, and a backup of the running node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hanse.ngsild.errors import BadRequestData, ResourceNotFound
+from hanse.ngsild.errors import BadRequestData
 from hanse.node.http.answers import JSON, Answer
 from hanse.node.http.call import Call, Endpoint, Path, native
 from hanse.node.store import to_us
@@ -29,7 +29,6 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 SQLITE: Final = "application/vnd.sqlite3"
 LOG_LIMIT: Final = 1_000
 LOG_LIMIT_MAX: Final = 10_000
-LETTERS_MAX: Final = 1_000
 WAIT_S_MAX: Final = 60.0
 LOOK_S: Final = 0.25  # a change that was on its way to the disk when the waiting began tells nobody: look again, too
 
@@ -97,36 +96,6 @@ def _arrow(records: list[LogRecord]) -> bytes:
     return bytes(sink.getvalue())
 
 
-# --- dead letters -----------------------------------------------------------------------------------------------------
-
-
-async def letters(call: Call) -> ASGIApp:
-    limit, after = _number(call, "limit", 100, LETTERS_MAX), _number(call, "after", 0, 2**62)
-    return call.answer(call.tenant.notifier.dead_letters(limit, after))
-
-
-async def letter(call: Call) -> ASGIApp:
-    return call.answer(call.tenant.notifier.dead_letter(_letter_id(call)))
-
-
-async def drop_letter(call: Call) -> ASGIApp:
-    await call.tenant.notifier.remove(_letter_id(call))
-    return call.no_content()
-
-
-async def resend_letter(call: Call) -> ASGIApp:
-    id_ = _letter_id(call)
-    await call.tenant.notifier.resend(id_)
-    return call.answer({"resent": id_}, status=202)
-
-
-def _letter_id(call: Call) -> int:
-    text = call.path["id"]
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ResourceNotFound(f"there is no dead letter {text[:40]!r}; they have numbers")
-    return int(text)
-
-
 # --- tenants and backup -----------------------------------------------------------------------------------------------
 
 
@@ -174,9 +143,6 @@ _ONE: Final = (JSON,)
 
 paths: list[Path] = [
     native("/log", GET=Endpoint(log, ("after", "limit", "wait"), offers=(JSON, ARROW))),
-    native("/letters", GET=Endpoint(letters, ("after", "limit"), offers=_ONE)),
-    native("/letters/{id}", GET=Endpoint(letter, offers=_ONE), DELETE=Endpoint(drop_letter, offers=_ONE)),
-    native("/letters/{id}/resend", POST=Endpoint(resend_letter, offers=_ONE, media_types=())),
     native("/tenants", GET=Endpoint(tenants, offers=_ONE)),
     native("/backup", POST=Endpoint(backup, offers=(SQLITE,), media_types=())),
 ]

@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hanse.node.metrics import CONTENT_TYPE, METRICS, Bound
+from hanse.node.metrics import CONTENT_TYPE, METRICS, Bound, Total
 from hanse.node.native import native_of
 from hanse.routing import settings as broker_bounds
 
@@ -74,7 +74,17 @@ async def readyz(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Numbers for Prometheus."""
-    return Response(METRICS.text(bounds(request.app.state.node)), media_type=CONTENT_TYPE)
+    node: Node = request.app.state.node
+    return Response(METRICS.text(bounds(node), _totals(node)), media_type=CONTENT_TYPE)
+
+
+def _totals(node: Node) -> Iterator[Total]:
+    for name, tenant in list(node.tenants.items()):
+        notifier = tenant.notifier
+        yield Total(name, "notifications_sent", notifier.sent_total)
+        yield Total(name, "notifications_failed", notifier.failed_total)
+        yield Total(name, "notifications_dead", notifier.died_total)
+        yield Total(name, "log_offset", tenant.store.log_end())
 
 
 async def bounds_page(request: Request) -> Response:

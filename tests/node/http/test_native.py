@@ -1,0 +1,285 @@
+"""The native API of a real node: clients that publish, subscribe, advertise and join scopes; the log; dead letters."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.serving import serving, settings_with
+
+import hanse
+from hanse.client import SyncNodeClient
+from hanse.client.events import EventReader
+
+V1 = "/hanse/v1"
+TOML = {"Content-Type": "application/toml"}
+CHARACTERISATION = Path(__file__).parents[3] / "examples" / "olympic-paris" / "characterisation.toml"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[SyncNodeClient]:
+    with serving() as url, hanse.connect_sync(url) as found:
+        yield found
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, Queue[Any]]]:
+    """Someone who is told by HTTP."""
+    got: Queue[Any] = Queue()
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", got
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def put(node: SyncNodeClient, path: str, body: Any) -> None:
+    assert node.request("PUT", f"{V1}{path}", json=body).status == 204
+
+
+def publish(node: SyncNodeClient, client: str, body: Any) -> dict[str, Any]:
+    reply = node.request("POST", f"{V1}/clients/{client}/notifications", json=body)
+    assert reply.status == 202
+    return dict(reply.data)
+
+
+def test_who_subscribes_is_told_at_its_endpoint(node: SyncNodeClient) -> None:
+    with receiver() as (endpoint, got):
+        put(node, "/clients/fire-brigade", {"endpoint": endpoint, "location": {"lat": 48.85, "lon": 2.35}})
+        put(node, "/clients/sensor", {})
+        put(node, "/clients/fire-brigade/subscriptions/hot", {"selectors": [{"topic": "rooms"}], "q": "temperature>50"})
+        assert publish(node, "sensor", {"topic": "rooms", "attributes": {"temperature": 20}})["heard"] == 0
+        said = publish(node, "sensor", {"topic": "rooms", "attributes": {"temperature": 60}, "payload": {"room": "hall"}})
+        assert said["heard"] == 1
+        told = got.get(timeout=20)
+        assert (told["subscription"], told["id"], told["payload"]) == ("hot", said["id"], {"room": "hall"})
+        shown = node.request("GET", f"{V1}/clients/fire-brigade").data
+        assert shown["subscriptions"]["hot"]["q"] == "temperature>50"
+        assert node.request("DELETE", f"{V1}/clients/fire-brigade/subscriptions/hot").status == 204
+        assert publish(node, "sensor", {"topic": "rooms", "attributes": {"temperature": 60}})["heard"] == 0
+
+
+def test_xml_is_handed_on_as_it_is(node: SyncNodeClient) -> None:
+    put(node, "/clients/reader", {})
+    put(node, "/clients/writer", {})
+    put(node, "/clients/reader/subscriptions/all", {"selectors": [{"type": "Letter"}]})
+    sent = "<letter><to>reader</to></letter>"
+    session = node.node._session
+
+    async def post(text: str, path: str) -> Any:
+        async with session.exchange("POST", path, body=text.encode(), headers={"Content-Type": "application/xml"}) as response:
+            return await response.json()
+
+    path = f"{V1}/clients/writer/notifications?type=Letter&id=n1&lat=1&lon=2"
+    assert node.run(post(sent, path)) == {"id": "n1", "publisher": "writer", "heard": 1}
+    (event,) = first_events(node, "reader", 1)
+    assert (event["payload"], event["media_type"], event["location"]) == (sent, "application/xml", [1.0, 2.0])
+    with pytest.raises(hanse.NgsiLdClientError, match="not well-formed XML"):
+        node.run(post("<letter>", path.replace("n1", "n2")))
+
+
+def first_events(node: SyncNodeClient, client: str, number: int) -> list[dict[str, Any]]:
+    async def read() -> list[dict[str, Any]]:
+        reader = EventReader()
+        found: list[dict[str, Any]] = []
+        headers = {"Accept": "text/event-stream"}
+        async with node.node._session.exchange("GET", f"{V1}/clients/{client}/stream", headers=headers, endless=True) as response:
+            while len(found) < number:
+                found += [json.loads(event.data) for event in reader.feed(await response.content.readany())]
+        return found
+
+    return node.run(read())
+
+
+def test_a_stream_has_what_came_while_nobody_listened(node: SyncNodeClient) -> None:
+    put(node, "/clients/page", {})
+    put(node, "/clients/page/subscriptions/a", {"selectors": [{"topic": "news"}]})
+    put(node, "/clients/press", {})
+    for number in range(3):
+        publish(node, "press", {"id": f"n{number}", "topic": "news"})
+    assert [event["id"] for event in first_events(node, "page", 3)] == ["n0", "n1", "n2"]
+    publish(node, "press", {"id": "n2", "topic": "news"})  # the same again is not delivered again
+    assert publish(node, "press", {"id": "n3", "topic": "news"})["heard"] == 1
+
+
+def test_what_is_published_must_be_as_advertised(node: SyncNodeClient) -> None:
+    put(node, "/clients/bus", {})
+    put(node, "/clients/bus/advertisements/a", {"selectors": [{"type": "Bus"}], "quality": "accuracy<=10"})
+    ok = {"types": ["Bus"], "advertisement": "a", "quality": {"accuracy": 5}}
+    assert publish(node, "bus", ok)["heard"] == 0
+    with pytest.raises(hanse.NgsiLdClientError, match="below the guarantee") as error:
+        publish(node, "bus", ok | {"quality": {"accuracy": 50}})
+    assert error.value.status == 400
+    with pytest.raises(hanse.NgsiLdClientError, match="does not match advertisement"):
+        publish(node, "bus", ok | {"types": ["Tram"]})
+    assert node.request("DELETE", f"{V1}/clients/bus/advertisements/a").status == 204
+    with pytest.raises(hanse.NgsiLdClientError) as error:
+        node.request("DELETE", f"{V1}/clients/bus/advertisements/a")
+    assert error.value.status == 404
+
+
+def characterise(node: SyncNodeClient) -> None:
+    async def send() -> int:
+        body = CHARACTERISATION.read_bytes()
+        async with node.node._session.exchange("PUT", f"{V1}/scopes", body=body, headers=TOML) as response:
+            return response.status
+
+    assert node.run(send()) == 204
+
+
+def test_scopes_decide_who_may_see_what(node: SyncNodeClient) -> None:
+    characterise(node)
+    known = node.request("GET", f"{V1}/scopes").data
+    dimension = "membership"
+    assert "uk" in known["dimensions"][dimension]
+    assert node.request("PUT", f"{V1}/scopes/{dimension}/uk").status == 204
+    assert node.request("GET", f"{V1}/scopes").data["joined"] == [{"dimension": dimension, "scope": "uk"}]
+    with pytest.raises(hanse.NgsiLdClientError, match="has no scope 'mars'"):
+        node.request("PUT", f"{V1}/scopes/{dimension}/mars")
+    assert node.request("DELETE", f"{V1}/scopes/{dimension}/uk").status == 204
+    with pytest.raises(hanse.NgsiLdClientError) as error:
+        node.request("DELETE", f"{V1}/scopes/{dimension}/uk")
+    assert error.value.status == 404
+    put(node, "/clients/s", {})
+    with pytest.raises(hanse.NgsiLdClientError, match="has no scope"):
+        put(node, "/clients/s/subscriptions/x", {"scopes": {dimension: "mars"}})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/clients/nobody", None, 404),
+        ("PUT", "/clients/ngsi-ld%2Fx", {}, 400),
+        ("PUT", "/clients/x", {"endpoint": "ftp://x"}, 400),
+        ("PUT", "/clients/x", {"where": 1}, 400),
+        ("PUT", "/clients/x", {"location": {"lat": 95, "lon": 0}}, 400),
+        ("PUT", "/clients/x", {"previous": "elsewhere"}, 400),
+        ("PUT", "/clients/nobody/subscriptions/a", {}, 404),
+        ("POST", "/clients/nobody/notifications", {"topic": "x"}, 404),
+        ("PUT", "/clients/nobody/location", {"lat": 1, "lon": 2}, 404),
+        ("DELETE", "/clients/nobody", None, 404),
+        ("GET", "/log?limit=many", None, 400),
+        ("GET", "/log?wait=-1", None, 400),
+        ("GET", "/dead-letters/1", None, 404),
+        ("POST", "/dead-letters/1/resend", None, 404),
+    ],
+)
+def test_what_is_wrong_is_told(node: SyncNodeClient, method: str, path: str, body: Any, status: int) -> None:
+    with pytest.raises(hanse.NgsiLdClientError) as error:
+        node.request(method, V1 + path, json=body)
+    assert error.value.status == status
+    assert error.value.detail
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_members = st.sampled_from(
+    ["id", "topic", "types", "entity", "attributes", "quality", "payload", "location", "geofence", "scopes", "q", "selectors"]
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["notifications", "subscriptions/s", "advertisements/a", "location", ""]), st.dictionaries(_members, _json)
+)
+def test_strange_bodies_are_refused_and_nothing_breaks(node: SyncNodeClient, what: str, body: dict[str, Any]) -> None:
+    method = "POST" if what == "notifications" else "PUT"
+    refused = None
+    try:
+        node.request(method, f"{V1}/clients/fuzz/{what}".rstrip("/"), json=body)
+    except hanse.NgsiLdClientError as error:
+        refused = error
+    assert refused is None or 400 <= refused.status < 500, refused.problem
+
+
+def test_the_log_by_offset_as_json_and_as_arrow() -> None:
+    with serving() as url, hanse.connect_sync(url) as node:
+        assert node.log() == []
+        for number in range(3):
+            node.create({"id": f"urn:ngsi-ld:Room:{number}", "type": "Room", "temperature": number})
+        log = node.log()
+        assert [record["offset"] for record in log] == [1, 2, 3]
+        assert [record["entity"] for record in node.log(1, limit=1)] == ["urn:ngsi-ld:Room:1"]
+        import pyarrow as pa
+
+        raw = node.request("GET", f"{V1}/log", headers={"Accept": "application/vnd.apache.arrow.stream"}).data
+        table = pa.ipc.open_stream(raw).read_all()
+        assert table.column("offset").to_pylist() == [1, 2, 3]
+        assert table.column("types").to_pylist() == [record["types"] for record in log]
+        assert json.loads(table.column("attributes")[2].as_py()) == log[2]["attributes"]
+
+
+def test_who_waits_for_the_log_is_told_when_there_is_something() -> None:
+    with serving() as url, hanse.connect_sync(url) as node, hanse.connect_sync(url) as other:
+        got: Queue[Any] = Queue()
+        thread = threading.Thread(target=lambda: got.put(other.log(0, wait_s=30)), daemon=True)
+        thread.start()
+        node.create({"id": "urn:ngsi-ld:Room:1", "type": "Room"})
+        assert [record["entity"] for record in got.get(timeout=20)] == ["urn:ngsi-ld:Room:1"]
+        thread.join()
+
+
+def test_what_clients_have_outlives_a_restart(tmp_path: Path) -> None:
+    kept = settings_with(store={"data": str(tmp_path)})
+    with serving(kept) as url, hanse.connect_sync(url) as node:
+        characterise(node)
+        put(node, "/clients/page", {"location": {"lat": 1, "lon": 2}})
+        put(node, "/clients/page/subscriptions/a", {"selectors": [{"topic": "news"}], "scopes": {"membership": "uk"}})
+        put(node, "/clients/page/advertisements/b", {"selectors": [{"topic": "views"}]})
+        node.request("PUT", f"{V1}/scopes/membership/uk")
+        before = node.request("GET", f"{V1}/clients/page").data
+    with serving(kept) as url, hanse.connect_sync(url) as node:
+        assert node.request("GET", f"{V1}/clients/page").data == before
+        assert node.request("GET", f"{V1}/scopes").data["joined"] == [{"dimension": "membership", "scope": "uk"}]
+        assert publish(node, "page", {"topic": "news"})["heard"] == 1
+        assert node.request("DELETE", f"{V1}/clients/page").status == 204
+    with serving(kept) as url, hanse.connect_sync(url) as node:
+        assert node.request("GET", f"{V1}/clients").data == []
+
+
+def test_a_letter_that_nobody_takes_can_be_looked_at_and_sent_again() -> None:
+    once = settings_with(notifications={"attempts_max": 1, "timeout_s": 1.0})
+    with serving(once) as url, hanse.connect_sync(url) as node:
+        with receiver() as (endpoint, _):
+            pass  # it is gone again
+        put(node, "/clients/gone", {"endpoint": endpoint})
+        put(node, "/clients/gone/subscriptions/a", {})
+        publish(node, "gone", {"topic": "x", "payload": {"for": "nobody"}})
+        letters: list[Any] = []
+        while not letters:
+            letters = node.request("GET", f"{V1}/dead-letters").data
+        (letter,) = letters
+        assert letter["endpoint"] == endpoint
+        assert node.request("GET", f"{V1}/dead-letters/{letter['id']}").data["body"]["payload"] == {"for": "nobody"}
+        assert node.request("POST", f"{V1}/dead-letters/{letter['id']}/resend").status == 202
+        while not (letters := node.request("GET", f"{V1}/dead-letters").data):
+            pass
+        assert letters[0]["id"] > letter["id"]
+        assert node.request("DELETE", f"{V1}/dead-letters/{letters[0]['id']}").status == 204
+        assert node.request("GET", f"{V1}/dead-letters").data == []
