@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -34,17 +32,17 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.fixture
-def page() -> str:
-    """The page; if someone else has a port of it just now, with another port."""
-    text = PAGE.read_text(encoding="utf-8")
+def page_with_free_ports() -> tuple[str, int]:
+    """The page and the node's port; if someone else has a port of the page just now, with another one."""
+    text, ports = PAGE.read_text(encoding="utf-8"), []
     for port in PORTS:
-        if not is_free(port):
-            text = text.replace(str(port), str(free_port()))
-    return text
+        ports.append(port if is_free(port) else free_port())
+        text = text.replace(str(port), str(ports[-1]))
+    return text, ports[0]
 
 
-def test_every_command_does_what_the_page_says(page: str, tmp_path: Path) -> None:
+def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
+    page, port = page_with_free_ports()
     # a marker after each block says which block an answer belongs to
     parts = blocks(page)
     script = ["set -u"]
@@ -53,6 +51,7 @@ def test_every_command_does_what_the_page_says(page: str, tmp_path: Path) -> Non
             script += [f"echo '=== {number}'", text]
     # the shell of a person has job control (%1); the environment of `make` is not passed on to the `make` in the page
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "HANSE_"))}
+    environment["HANSE_URL"] = f"http://127.0.0.1:{port}"
     environment["TMPDIR"] = str(tmp_path)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     ran = subprocess.run(
