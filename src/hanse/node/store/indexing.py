@@ -86,21 +86,22 @@ def boxes(instances: list[Instance]) -> list[Box]:
     for instance in instances:
         if instance.get("type") == "GeoProperty":
             value = instance.get("value")
-            box = _point_box(value) or geometry_box(value)
+            position = point(value)
+            box = geometry_box(value) if position is None else position * 2
             if box is not None:
                 found.append(box)
     return found
 
 
-def _point_box(value: Any) -> Box | None:
-    """That of a plain point, which nearly all are; None: look closer."""
+def point(value: Any) -> tuple[float, float] | None:
+    """Where a plain point is, which nearly all geometries are; None: look closer."""
     if value.__class__ is dict and value.get("type") == "Point":
         position = value.get("coordinates")
         if position.__class__ is list and len(position) == 2:
             lon, lat = position
             is_plain = lon.__class__ in (float, int) and lat.__class__ in (float, int)
             if is_plain and -180.0 <= lon <= 180.0 and -90.0 <= lat <= 90.0:
-                return lon, lat, lon, lat
+                return lon, lat
     return None
 
 

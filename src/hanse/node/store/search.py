@@ -1,15 +1,30 @@
-"""Queries, answered in a reader's thread."""
+"""Queries, answered in a reader's thread by one connection that only reads."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cmp_to_key
+from typing import Any, Final, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from hanse.filters.patterns import pattern_search
 from hanse.ngsild.entity import Entity, decode_entity
-from hanse.ngsild.query import EntityQuery
+from hanse.ngsild.errors import TooComplexQuery
+from hanse.ngsild.ordering import ABSENT, Key, order_key
+from hanse.ngsild.query import EntityQuery, Order
+from hanse.node.store.checks import Check
+from hanse.node.store.ordering import order_sql
+from hanse.node.store.plan import Plan, plan
+from hanse.node.store.sql import Sql
+from hanse.node.store.times import now_us
+
+# ruff: noqa: S608
+
+STEPS_BETWEEN_LOOKS: Final = 20_000  # of SQLite's machine, between two looks at the clock
 
 T = TypeVar("T")
 
@@ -25,23 +40,126 @@ class Searcher:
     def __init__(self, connection: sqlite3.Connection, query_ms_max: int) -> None:
         self.connection = connection
         self.query_ms_max = query_ms_max
+        self._until = 0.0
+        self._check: Check | None = None
+        self._patterns: list[Callable[[str], bool]] = []
+        self._error: Exception | None = None
+        connection.create_function("document_matches", 1, self._document_matches)
+        connection.create_function("id_matches", 2, self._id_matches)
+        connection.set_progress_handler(self._is_late, STEPS_BETWEEN_LOOKS)
 
     def run(self, work: Callable[[], T]) -> T:
+        """In one transaction, so on one state of everything; within the time that a query may take."""
+        self._until = time.monotonic() + self.query_ms_max / 1000
+        self._error = None
         self.connection.execute("BEGIN")
         try:
             return work()
+        except sqlite3.OperationalError as error:
+            if self._error is not None:
+                raise self._error from error
+            if "interrupted" in str(error):
+                raise self._too_late() from None
+            raise
         finally:
-            self.connection.execute("COMMIT")
+            self._check = None
+            self._until = float("inf")
+            if self.connection.in_transaction:
+                self.connection.execute("COMMIT")
 
     def query(self, query: EntityQuery) -> Found:
-        found = self._all(query)
-        return Found(found[query.offset : query.offset + query.limit], len(found) if query.count else None)
+        return self.run(lambda: self._query(query))
 
     def ids(self, query: EntityQuery) -> list[str]:
-        return [entity.id for entity in self._all(query)]
+        return self.run(lambda: self._ids(query))
 
-    def _all(self, query: EntityQuery) -> list[Entity]:
-        from hanse.ngsild.query import matches
+    def _query(self, query: EntityQuery) -> Found:
+        source = self._prepared(query)
+        count = None
+        if query.count:
+            (count,) = self._execute(f"SELECT count(*) FROM ({source.text})", source.values).fetchone()
+        if not query.limit:
+            return Found([], count)
+        if query.order_by:
+            page = self._ordered(source, query)
+        else:
+            rows = self._execute(f"{source.text} LIMIT {query.limit} OFFSET {query.offset}", source.values)
+            page = [n for (n,) in rows]
+        return Found(self._documents(page), count)
 
-        found = [decode_entity(document) for (document,) in self.connection.execute("SELECT document FROM entities ORDER BY n")]
-        return [entity for entity in found if matches(query, entity)]
+    def _ids(self, query: EntityQuery) -> list[str]:
+        source = self._prepared(query)
+        statement = f"SELECT e.id FROM ({source.text}) AS s CROSS JOIN entities AS e ON e.n = s.n ORDER BY s.n"
+        return [id_ for (id_,) in self._execute(statement, source.values)]
+
+    def _prepared(self, query: EntityQuery) -> Sql:
+        made: Plan = plan(self.connection, query, now_us())
+        self._check = made.check
+        self._patterns = [pattern_search(pattern) for pattern in made.patterns]
+        return made.source
+
+    def _execute(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        return self.connection.execute(statement, values)
+
+    def _documents(self, page: list[int]) -> list[Entity]:
+        rows = self._execute(
+            "SELECT e.document FROM json_each(?) AS c CROSS JOIN entities AS e ON e.n = c.value",
+            (msgspec.json.encode(page).decode(),),
+        )
+        return [decode_entity(document) for (document,) in rows]
+
+    # --- order --------------------------------------------------------------------------------------------------------
+
+    def _ordered(self, source: Sql, query: EntityQuery) -> list[int]:
+        by = order_sql(self.connection, query.order_by)
+        if by is not None:
+            rows = self._execute(
+                f"""SELECT s.n FROM ({source.text}) AS s CROSS JOIN entities AS e ON e.n = s.n
+                ORDER BY {by.text} LIMIT {query.limit} OFFSET {query.offset}""",
+                source.values + by.values,
+            )
+            return [n for (n,) in rows]
+        keyed = []
+        rows = self._execute(
+            f"SELECT s.n, e.document FROM ({source.text}) AS s CROSS JOIN entities AS e ON e.n = s.n", source.values
+        )
+        for n, document in rows:
+            entity = decode_entity(document)
+            keyed.append((tuple(order_key(order, entity) for order in query.order_by), entity.id, n))
+        keyed.sort(key=cmp_to_key(_comparison(query.order_by)))
+        return [n for _, _, n in keyed[query.offset : query.offset + query.limit]]
+
+    # --- called by SQLite ---------------------------------------------------------------------------------------------
+
+    def _document_matches(self, document: bytes) -> bool:
+        assert self._check is not None
+        try:
+            if time.monotonic() > self._until:  # one check may take as long as many steps
+                raise self._too_late()
+            return self._check(document)
+        except Exception as error:
+            self._error = error
+            raise
+
+    def _id_matches(self, number: int, id_: str) -> bool:
+        return self._patterns[number](id_)
+
+    def _too_late(self) -> TooComplexQuery:
+        return TooComplexQuery(f"the query took more than {self.query_ms_max} ms; add a condition that few entities meet")
+
+    def _is_late(self) -> int:
+        return time.monotonic() > self._until
+
+
+def _comparison(orders: tuple[Order, ...]) -> Callable[[Any, Any], int]:
+    signs = [-1 if order.descending else 1 for order in orders]
+
+    def compare(one: tuple[tuple[Key, ...], str, int], other: tuple[tuple[Key, ...], str, int]) -> int:
+        for sign, a, b in zip(signs, one[0], other[0], strict=True):
+            if a != b:
+                if ABSENT in (a, b):
+                    return 1 if a == ABSENT else -1
+                return sign if a > b else -sign
+        return (one[1] > other[1]) - (one[1] < other[1])
+
+    return compare
