@@ -243,7 +243,7 @@ def test_merge_of_plain_values_keeps_the_kind() -> None:
         sub={"valueList": [1]},
         location=POINT,
         d={"objectList": ["urn:x:1"]},
-        e={"json": 1},
+        e={"json": [1]},
     )
     body = {
         "a": "urn:x:2",

@@ -106,7 +106,7 @@ def test_every_kind_of_attribute(value: Any, expected: Instance) -> None:
         ({"value": POINT}, {"type": "GeoProperty", "value": POINT}),
         ({"object": "urn:a:b"}, {"type": "Relationship", "object": "urn:a:b"}),
         ({"languageMap": {"en": "x"}}, {"type": "LanguageProperty", "languageMap": {"en": "x"}}),
-        ({"json": 5}, {"type": "JsonProperty", "json": 5}),
+        ({"json": [5]}, {"type": "JsonProperty", "json": [5]}),
         ({"vocab": "x"}, {"type": "VocabProperty", "vocab": name("x")}),
         ({"valueList": []}, {"type": "ListProperty", "valueList": []}),
         ({"objectList": ["urn:a:b"]}, {"type": "ListRelationship", "objectList": [{"object": "urn:a:b"}]}),
@@ -125,7 +125,6 @@ def test_members_and_attributes_of_an_attribute() -> None:
             "datasetId": "urn:a:b",
             "createdAt": "ignored",
             "instanceId": "ignored",
-            "previousValue": "ignored",
             "accuracy": 0.5,
             "source": [{"object": "urn:a:1"}, {"object": "urn:a:2", "datasetId": "urn:d:2"}],
         }
@@ -154,6 +153,11 @@ def test_many_instances_of_an_attribute() -> None:
         with pytest.raises(BadRequestData, match="same datasetId"):
             instances(same)
         assert len(instances(same, temporal=True)) == 2
+
+
+def test_an_attribute_named_like_a_member_of_attributes() -> None:
+    entity = parse_entity(ID | {"vocab": {"type": "VocabProperty", "vocab": "x"}}, CORE, NOW)
+    assert entity.attributes[CORE.expand_term("vocab")][0]["vocab"] == name("x")
 
 
 def test_the_simplified_form() -> None:
@@ -187,13 +191,16 @@ GEOMETRIES = [
     {"type": "MultiLineString", "coordinates": [[[0, 0], [1, 1]]]},
     {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]], "bbox": [0, 0, 1, 1]},
     {"type": "MultiPolygon", "coordinates": [[[[0, 0], [1, 0], [1, 1], [0, 0]]]]},
-    {"type": "GeometryCollection", "geometries": [POINT]},
 ]
 
 
 @pytest.mark.parametrize("value", GEOMETRIES)
 def test_a_geometry(value: Any) -> None:
     assert one({"type": "GeoProperty", "value": value})["value"] == value
+
+
+def test_a_geometry_in_a_text() -> None:
+    assert one({"type": "GeoProperty", "value": '{"type": "Point", "coordinates": [8.5, 47.4]}'})["value"] == POINT
 
 
 BAD_GEOMETRIES = [
@@ -218,8 +225,8 @@ BAD_GEOMETRIES = [
     {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [0, 0]]]},
     {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1]]]},
     {"type": "Polygon", "coordinates": []},
-    {"type": "GeometryCollection", "geometries": []},
-    {"type": "GeometryCollection", "geometries": [{"type": "Point", "coordinates": []}]},
+    {"type": "GeometryCollection", "geometries": [POINT]},
+    '{"type": "Point"}',
 ]
 
 
@@ -281,6 +288,10 @@ def nested_attribute(depth: int) -> Any:
         {"type": "LanguageProperty", "languageMap": {"en": NULL}},
         {"type": "LanguageProperty", "languageMap": {"no language": "x"}},
         {"type": "JsonProperty", "json": None},
+        {"type": "JsonProperty", "json": 5},
+        {"type": "JsonProperty", "json": {}, "unitCode": "CEL"},
+        {"type": "Relationship", "object": "urn:a:b", "unitCode": "CEL"},
+        {"type": "Property", "value": 1, "previousValue": 2},
         {"type": "JsonProperty", "value": 1},
         {"type": "VocabProperty", "vocab": 5},
         {"type": "VocabProperty", "vocab": ""},
@@ -353,6 +364,8 @@ def test_an_attribute_that_makes_no_sense(value: Any) -> None:
         ID | {"observedAt": "2026-01-01T00:00:00Z"},
         ID | {"value": 5},
         ID | {"my attr": 1},
+        ID | {"location": 5},
+        ID | {"location": {"type": "Property", "value": 7}},
         ID | {"<a>": 1},
         ID | {"@foo": 1},
     ],
@@ -416,9 +429,11 @@ def test_a_patch_that_makes_no_sense(value: Any) -> None:
 def test_one_attribute() -> None:
     assert parse_attribute("a", {"value": 1}, CORE, NOW, partial=True) == [{"value": 1, **TIMES}]
     assert parse_attribute("a", {"value": 1}, CORE, NOW) == [{"type": "Property", "value": 1, **TIMES}]
-    for wrong in ("@invalid", "scope", "type", "id", "value", "a b", ""):
+    for wrong in ("@invalid", "scope", "type", "id", "a b", "", "location"):
         with pytest.raises(BadRequestData):
             parse_attribute(wrong, {"value": 1}, CORE, NOW)
+    with pytest.raises(BadRequestData):  # only a merge goes into values
+        parse_attribute("a", {"value": {"x": NULL}}, CORE, NOW, partial=True)
     with pytest.raises(BadRequestData, match="nothing"):
         parse_attribute("a", {}, CORE, NOW, partial=True)
 

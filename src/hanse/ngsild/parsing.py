@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import (
     NGSI_LD,
     NULL,
-    PREVIOUS_MEMBER,
     RESERVED_MEMBERS,
     VALUE_MEMBER,
     Attributes,
@@ -41,7 +41,9 @@ _KIND_OF_MEMBER: Final = {"value": "Property"} | {
 }
 _VALUE_MEMBERS: Final = frozenset(_KIND_OF_MEMBER)
 _INSTANCE_MARKS: Final = _VALUE_MEMBERS | {"type", "@type"}  # an object with one of these is an attribute, not just a value
-_SET_BY_NODE: Final = frozenset({"createdAt", "modifiedAt", "deletedAt", "instanceId", *PREVIOUS_MEMBER.values()})
+_SET_BY_NODE: Final = frozenset({"createdAt", "modifiedAt", "deletedAt", "instanceId"})
+_WITHOUT_UNIT: Final = frozenset({"Relationship", "LanguageProperty", "JsonProperty", "VocabProperty", "ListRelationship"})
+_GEO_ONLY: Final = frozenset(NGSI_LD + term for term in ("location", "observationSpace", "operationSpace"))
 _ENTITY_MEMBERS: Final = frozenset(
     {"id", "type", "@id", "@type", "scope", "expiresAt", "createdAt", "modifiedAt", "deletedAt", "@context"}
 )
@@ -130,24 +132,29 @@ def parse_attribute(
     name: str, body: Any, context: Context, now: str, *, partial: bool = False, simplified: bool = False, temporal: bool = False
 ) -> list[Instance]:
     """The instances of one attribute. `partial`: it is a patch of existing ones."""
-    if name in RESERVED_MEMBERS or name in _ENTITY_MEMBERS:
+    if name in _ENTITY_MEMBERS:
         raise BadRequestData(f"{name!r} is not the name of an attribute")
-    context.expand_name(name)
+    expanded = context.expand_name(name)
     if partial and body == {}:
         raise BadRequestData(f"there is nothing in this update of {name!r}; say what is to change")
-    return _Reader(context, now, patch=partial, simplified=simplified, temporal=temporal).attribute(name, body, 0)
+    reader = _Reader(context, now, patch=partial, simplified=simplified, temporal=temporal, merges=False)
+    instances = reader.attribute(name, body, 0)
+    if expanded in _GEO_ONLY:
+        _check_geo_only(name, instances)
+    return instances
 
 
 class _Reader:
     """Reads the parts of one document."""
 
-    __slots__ = ("context", "expand", "now", "patch", "simplified", "temporal")
+    __slots__ = ("context", "expand", "merges", "now", "patch", "simplified", "temporal")
 
-    def __init__(self, context: Context, now: str, *, patch: bool, simplified: bool, temporal: bool) -> None:
+    def __init__(self, context: Context, now: str, *, patch: bool, simplified: bool, temporal: bool, merges: bool = True) -> None:
         self.context = context
         self.expand = context.expand_name
         self.now = now
         self.patch = patch
+        self.merges = patch and merges  # it may go into values, and delete members of them
         self.simplified = simplified
         self.temporal = temporal
 
@@ -183,12 +190,14 @@ class _Reader:
         for name, value in body.items():
             if name in _ENTITY_MEMBERS:
                 continue
-            if name in RESERVED_MEMBERS:
-                raise BadRequestData(f"{name!r} is not the name of an attribute; it is a member of attributes")
+            if name in RESERVED_MEMBERS and type(value) is not dict:
+                raise BadRequestData(f"{name!r} is a member of attributes; an entity can only have an attribute of that name")
             expanded = self.expand(name)
             if expanded in attributes:
                 raise BadRequestData(f"the attribute {name!r} is there twice, under two names for {expanded!r}")
-            attributes[expanded] = self.attribute(name, value, 0)
+            attributes[expanded] = instances = self.attribute(name, value, 0)
+            if expanded in _GEO_ONLY:
+                _check_geo_only(name, instances)
         return attributes
 
     def attribute(self, name: str, value: Any, depth: int) -> list[Instance]:
@@ -234,7 +243,7 @@ class _Reader:
                 if key in _VALUE_MEMBERS:
                     say = f"a {kind} has its value in {member!r}" if member else "say only one of them"
                     raise BadRequestData(f"the attribute {name!r} cannot have {key!r}: {say}")
-                self._metadata(name, key, value, result)
+                self._metadata(name, kind, key, value, result)
             elif key == "@type":
                 continue
             else:
@@ -287,7 +296,7 @@ class _Reader:
                 return value
             if value == NULL and self.patch:
                 return NULL
-            check_json(value, f"the attribute {name!r}", ngsi_null=self.patch)
+            check_json(value, f"the attribute {name!r}", ngsi_null=self.merges)
             return value
         if value is None:
             raise BadRequestData(f"the attribute {name!r}: null is no value in NGSI-LD; say {NULL!r} in a patch to delete it")
@@ -298,6 +307,11 @@ class _Reader:
         return getattr(self, "_" + kind)(f"the attribute {name!r}", value)
 
     def _GeoProperty(self, what: str, value: Any) -> Any:  # noqa: N802
+        if type(value) is str:  # JSON in a text, for those whose JSON-LD tools garble arrays of arrays
+            try:
+                value = msgspec.json.decode(value)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                raise BadRequestData(f"{what}: {shown(value)} is not a GeoJSON geometry") from None
         check_geometry(value, what)
         return value
 
@@ -315,6 +329,8 @@ class _Reader:
         return value
 
     def _JsonProperty(self, what: str, value: Any) -> Any:  # noqa: N802
+        if type(value) is not dict and type(value) is not list:
+            raise BadRequestData(f"{what}: its json is an object or an array, not {shown(value)}; a Property holds anything else")
         check_json(value, what, null=True, ngsi_null=True)
         return value
 
@@ -337,7 +353,7 @@ class _Reader:
             raise BadRequestData(f"{what}: its objectList is an array of URIs, not {shown(value)}")
         return [{"object": check_uri(_object_of(item), f"{what}: one of its objects")} for item in value]
 
-    def _metadata(self, name: str, key: str, value: Any, result: Instance) -> None:
+    def _metadata(self, name: str, kind: str, key: str, value: Any, result: Instance) -> None:
         """The members of an attribute that NGSI-LD names itself."""
         if key in _SET_BY_NODE:
             if key == "instanceId" and self.temporal:
@@ -346,6 +362,8 @@ class _Reader:
         if value == NULL and self.patch and key != "datasetId":
             result[key] = NULL
             return
+        if key == "unitCode" and kind in _WITHOUT_UNIT:
+            raise BadRequestData(f"the attribute {name!r} is a {kind}; only what can be measured has a unitCode")
         match key:
             case "observedAt" | "expiresAt":
                 result[key] = check_date_time(value, f"the attribute {name!r}: {key}")
@@ -358,7 +376,7 @@ class _Reader:
                     raise BadRequestData(f"the attribute {name!r}: objectType is a name or an array of names")
                 expanded = [self.expand(item) for item in names]
                 result[key] = expanded if type(value) is list else expanded[0]
-            case "unitCode" | "lang":
+            case "unitCode" | "lang" | "valueType":
                 if type(value) is not str or not value:
                     raise BadRequestData(f"the attribute {name!r}: {key} is a text, not {shown(value)}")
                 check_json(value, f"the attribute {name!r}: {key}")
@@ -410,6 +428,12 @@ def _is_null(kind: str, value: Any) -> bool:
 
 def _object_of(item: Any) -> Any:
     return item.get("object") if type(item) is dict and len(item) == 1 else item
+
+
+def _check_geo_only(name: str, instances: list[Instance]) -> None:
+    for item in instances:
+        if item.get("type", "GeoProperty") != "GeoProperty":
+            raise BadRequestData(f"{name!r} is where something is: it must be a GeoProperty, not a {item['type']}")
 
 
 def _check_datasets(name: str, instances: list[Instance]) -> None:

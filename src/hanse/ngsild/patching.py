@@ -140,6 +140,8 @@ def _as_kind(patch: Instance, kind: str, name: str, lang: str | None, expand: Ex
         case "VocabProperty":
             fits = type(value) is str and expand is not None
             value = expand(value) if fits and expand else value
+        case "JsonProperty":
+            fits = type(value) is dict or type(value) is list
         case "ListProperty":
             fits = type(value) is list
         case "ListRelationship":

@@ -10,9 +10,8 @@ from hanse.ngsild.entity import NULL
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.limits import ARRAY_LENGTH_MAX, NUMBER_MAX, STRING_LENGTH_MAX, VALUE_DEPTH_MAX
 
-GEOMETRIES: Final = frozenset(
-    {"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection"}
-)
+# all of RFC 7946 but GeometryCollection, as the specification has it
+GEOMETRIES: Final = frozenset({"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon"})
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z", re.ASCII)
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
 _LEVEL: Final = r"[^\W\d_]\w*"
@@ -91,21 +90,14 @@ def looks_like_geometry(value: Any) -> bool:
     if type(value) is not dict:
         return False
     kind = value.get("type")
-    return type(kind) is str and kind in GEOMETRIES and ("coordinates" in value or "geometries" in value)
+    return type(kind) is str and kind in GEOMETRIES and "coordinates" in value
 
 
-def check_geometry(value: Any, what: str, depth: int = 4) -> None:
+def check_geometry(value: Any, what: str) -> None:
     """A GeoJSON geometry (RFC 7946): positions of two to four finite numbers, rings closed."""
     kind = value.get("type") if type(value) is dict else None
     if type(kind) is not str or kind not in GEOMETRIES:
         raise BadRequestData(f"{what} is not a GeoJSON geometry: its type must be one of {', '.join(sorted(GEOMETRIES))}")
-    if kind == "GeometryCollection":
-        parts = value.get("geometries")
-        if type(parts) is not list or not parts or depth <= 0 or len(parts) > ARRAY_LENGTH_MAX:
-            raise BadRequestData(f"{what}: a GeometryCollection needs an array 'geometries', not empty and not too deep")
-        for part in parts:
-            check_geometry(part, what, depth - 1)
-        return
     coordinates = value.get("coordinates")
     match kind:
         case "Point":
