@@ -154,6 +154,10 @@ class Device:
         async with self._news:
             await asyncio.wait_for(self._news.wait_for(lambda: set(expected) <= set(self.heard)), 10)
 
+    async def hears_at(self, topic: str) -> None:
+        async with self._news:
+            await asyncio.wait_for(self._news.wait_for(lambda: any(heard == topic for heard, _ in self.heard)), 10)
+
     async def hears_number(self, number: int) -> None:
         async with self._news:
             await asyncio.wait_for(self._news.wait_for(lambda: len(self.heard) >= number), 10)

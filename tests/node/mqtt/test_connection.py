@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -202,3 +205,28 @@ def test_a_full_line_and_a_wrong_topic_are_refused() -> None:
 
     with Mosquitto() as broker:
         asyncio.run(run(broker.url))
+
+
+def test_tls_needs_a_certificate_that_is_trusted(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+
+    async def run(port: int) -> None:
+        where = address(f"mqtts://crane:gehaim@127.0.0.1:{port}")
+        with pytest.raises(MqttUnreachable, match="certificate"):
+            await MqttConnection(where).connect()
+        trusting = MqttConnection(where, tls=ssl.create_default_context(cafile=str(certificate)))
+        await trusting.connect()
+        await asyncio.wait_for(trusting.publish("a", b"1", 1), 10)
+        await trusting.close()
+
+    config = f"listener {{port}} 127.0.0.1\nallow_anonymous true\ncertfile {certificate}\nkeyfile {key}"
+    with Mosquitto(config, listener=False) as broker:
+        asyncio.run(run(broker.port))

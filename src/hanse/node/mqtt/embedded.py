@@ -130,23 +130,21 @@ class EmbeddedBroker:
 
     # --- connections -----------------------------------------------------------------------------------------------------
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        broker = self._broker
-        if task is None or broker is None or len(self._connections) >= self._connections_max:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._broker is None or len(self._connections) >= self._connections_max:
             writer.close()
             return
+        task = asyncio.create_task(self._serve(self._broker, reader, writer))
         self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, broker: _Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await broker.external_connected(_Reader(reader), StreamWriterAdapter(writer), _LISTENER)
-        except asyncio.CancelledError:
-            if self._broker is not None:  # not because the broker stops
-                raise
         except Exception:
             # amqtt lets errors of all kinds out when it is sent rubbish; one client's rubbish is nobody else's business
             logging.getLogger(__name__).debug("an MQTT client was disconnected", exc_info=True)
         finally:
-            self._connections.discard(task)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
