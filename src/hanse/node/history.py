@@ -7,7 +7,11 @@ that is: an entity that only has a past is not found among the entities.
 from __future__ import annotations
 
 import sqlite3
+import sys
+from collections.abc import Sequence
 from typing import Final
+
+import msgspec
 
 from hanse.ngsild.entity import Attributes, Instance
 from hanse.ngsild.errors import ResourceNotFound
@@ -49,15 +53,22 @@ class History:
 
         return await self._store.read(work)
 
-    async def query(self, query: EntityQuery, temporal: TemporalQuery, view: View) -> tuple[Page, int | None]:
-        """The evolution of the entities that match, and how many do if that is asked for."""
+    async def query(
+        self, query: EntityQuery, temporal: TemporalQuery, view: View, only: Sequence[str] | None = None
+    ) -> tuple[Page, int | None]:
+        """The evolution of the entities that match (`only` among these), and how many do if that is asked for."""
 
         def work(connection: sqlite3.Connection) -> tuple[Page, int | None]:
-            found = find(connection, query, temporal)
+            found = find(connection, query, temporal, only)
             page = stored.read(connection, found.ids, temporal, _wanted(view), self._instances_max, found.windows)
             return page, found.count
 
         return await self._store.read(work)
+
+    async def ids(self, query: EntityQuery, temporal: TemporalQuery) -> list[str]:
+        """Of all entities that match, whatever limit and offset say."""
+        every = msgspec.structs.replace(query, limit=sys.maxsize, offset=0, count=False)
+        return (await self._store.read(lambda connection: find(connection, every, temporal))).ids
 
     # --- writing ----------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,11 @@ from hanse.ngsild.temporal_parsing import (
     parse_scope_instances,
     parse_temporal,
     parse_temporal_body,
+    to_us,
 )
 from hanse.ngsild.uris import check_uri
+from hanse.node.entity_maps import HEADER as MAP_HEADER
+from hanse.node.entity_maps import lifetime, location
 from hanse.node.history import History
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.results import page_headers
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.query import EntityQuery
 
-VIEW_PARAMS: Final = ("attrs", "pick", "omit", "options", "format", "lang", "datasetId", "local", "via")
+VIEW_PARAMS: Final = ("attrs", "pick", "omit", "options", "format", "lang", "datasetId", "local", "via", "entityMap")
 QUERY_PARAMS: Final = (
     "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "orderBy", "collation",
     "expandValues", "jsonKeys",
@@ -55,9 +58,9 @@ async def _json(call: Call) -> tuple[Any, Context]:
 async def create(call: Call) -> ASGIApp:
     body, context = await _json(call)
     now = now_text()
-    plain, scopes = _without_scope(body, now)
-    entity = parse_entity(plain, context, now, temporal=True)
-    if await _history(call).add(entity.id, entity.types, entity.attributes | scopes, now):
+    entity = parse_entity(_without_scope(body), context, now, temporal=True)
+    attributes = entity.attributes | _scope(body, entity.attributes, now)
+    if await _history(call).add(entity.id, entity.types, attributes, now):
         return call.created(f"/temporal/entities/{entity.id}")
     return call.no_content()
 
@@ -66,11 +69,10 @@ async def append(call: Call) -> ASGIApp:
     id_ = _id(call)
     body, context = await _json(call)
     now = now_text()
-    plain, scopes = _without_scope(body, now)
-    fragment = parse_fragment(plain, context, now, temporal=True)
+    fragment = parse_fragment(_without_scope(body), context, now, temporal=True)
     if fragment.id not in (None, id_):
         raise errors.BadRequestData(f"the id in the body is not {id_!r}, as in the path; leave it out")
-    attributes = fragment.attributes | scopes
+    attributes = fragment.attributes | _scope(body, fragment.attributes, now)
     if not attributes and not fragment.types:
         raise errors.BadRequestData("there is no attribute to be added")
     await _history(call).add_attributes(id_, fragment.types, attributes, now)
@@ -130,12 +132,17 @@ def _attribute(call: Call, context: Context) -> str:
     return SCOPE if name == "scope" else context.expand_name(name)
 
 
-def _without_scope(body: Any, now: str) -> tuple[Any, Attributes]:
+def _without_scope(body: Any) -> Any:
     """The scope evolves like an attribute, but has no type or @context to be read by."""
-    if not isinstance(body, dict) or "scope" not in body:
-        return body, {}
-    plain = {name: value for name, value in body.items() if name != "scope"}
-    return plain, {SCOPE: parse_scope_instances(body["scope"], now)}
+    return {name: value for name, value in body.items() if name != "scope"} if isinstance(body, dict) else body
+
+
+def _scope(body: dict[str, Any], attributes: Attributes, now: str) -> Attributes:
+    """The instances of the scope. Scopes that are said plainly hold for all that is said with them, so from its beginning."""
+    if "scope" not in body:
+        return {}
+    observed = [instance["observedAt"] for instances in attributes.values() for instance in instances if "observedAt" in instance]
+    return {SCOPE: parse_scope_instances(body["scope"], min(observed, default=now, key=lambda text: to_us(text) or 0))}
 
 
 # --- consumption ------------------------------------------------------------------------------------------------------
@@ -151,6 +158,7 @@ async def retrieve(call: Call) -> ASGIApp:
     if not shown:
         raise errors.ResourceNotFound(f"the past of {id_!r} has nothing that pick and omit leave")
     status, headers = _partial(page, asked)
+    headers |= await call.tenant.entity_maps.headers(call, [id_])
     return call.answer(shown, context, status=status, headers=headers)
 
 
@@ -199,13 +207,32 @@ def _check(call: Call, found: EntityQuery, *, has_type: bool) -> None:
 
 
 async def _answered(call: Call, found: EntityQuery, asked: TemporalQuery, view: View, context: Context) -> ASGIApp:
-    page, count = await _history(call).query(found, asked, view)
+    history = _history(call)
+    only, map_headers = await _mapped(call, history, found, asked)
+    page, count = await history.query(found, asked, view, only)
     shown = [represent_evolution(evolution, context, view, asked) for evolution in page.evolutions]
     status, headers = _partial(page, asked)
-    headers |= page_headers(call, found, len(shown), count)
+    headers |= page_headers(call, found, len(shown), count) | map_headers
+    if status == 200 and map_headers and map_headers[MAP_HEADER] != call.headers.get(MAP_HEADER.lower(), "").strip():
+        status = 201  # what was made is the map
     if count is not None:
         headers["NGSILD-Results-Count"] = str(count)
     return call.answer([item for item in shown if item], context, status=status, headers=headers)
+
+
+async def _mapped(
+    call: Call, history: History, found: EntityQuery, asked: TemporalQuery
+) -> tuple[list[str] | None, dict[str, str]]:
+    """The ids of the entity map that the request names or wants made, and the header that says where it is."""
+    maps = call.tenant.entity_maps
+    reference = call.headers.get(MAP_HEADER.lower(), "").strip()
+    if not reference and not call.flag("entityMap"):
+        return None, {}
+    known = maps.find(reference) if reference else None
+    if known is not None:
+        return known.ids, {MAP_HEADER: reference}
+    made = await maps.freeze(await history.ids(found, asked), lifetime(call))
+    return made.ids, {MAP_HEADER: location(made)}
 
 
 def _partial(page: Page, asked: TemporalQuery) -> tuple[int, dict[str, str]]:

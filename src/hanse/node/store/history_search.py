@@ -9,7 +9,7 @@ others, and those with other filters, are looked at in Python, and of those only
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -48,13 +48,17 @@ class _Condition(Struct):
     values: list[Any]
 
 
-def find(connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQuery) -> FoundIds:
-    """The page of ids that `limit` and `offset` say, in the order of ids."""
+def find(
+    connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQuery, only: Sequence[str] | None = None
+) -> FoundIds:
+    """The page of ids that `limit` and `offset` say, in the order of ids; `only` among these, if they are given."""
     window = Window.of(temporal)
     parts = [_Condition("e.deleted_us IS NULL", []), _exists_any(query, window)]
     if query.selectors:
         connection.create_function(_PATTERN, 2, _pattern_found, deterministic=True)
         parts.append(_joined(" OR ", [_selector(selector) for selector in query.selectors]))
+    if only is not None:
+        parts.append(_Condition("e.id IN (SELECT value FROM json_each(?))", [_encode(only).decode()]))
     filter_ = compile_q(query.q) if query.q else None
     if filter_ is not None:
         parts += _necessary(filter_, window)
