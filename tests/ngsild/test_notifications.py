@@ -124,7 +124,7 @@ def test_every_kind_of_attribute_says_its_old_value() -> None:
         location={"type": "GeoProperty", "value": {"type": "Point", "coordinates": [1, 2]}},
         street={"type": "LanguageProperty", "languageMap": {"fr": "Place"}},
         in_={"type": "Relationship", "object": "urn:c:2"},
-        about={"type": "JsonProperty", "json": 5},
+        about={"type": "JsonProperty", "json": [5]},
         use={"type": "VocabProperty", "vocab": "museum"},
     )
     (shown,) = data(writer(notification={"showChanges": True}), change)
