@@ -1,0 +1,110 @@
+"""However an entity came to be what it is, the indexes say the same about it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hanse.ngsild.entity import Change, Entity
+from hanse.node.store import SaveChange, Store
+from hanse.node.store.indexing import BOOLEAN, INSTANT, NUMBER, OTHER, TEXT, TEXT_MAX, facts, moment_key
+
+values = st.one_of(
+    st.integers(-2, 2),
+    st.booleans(),
+    st.sampled_from(["a", "2020-01-01", 1.5, {"x": 1}, []]),
+    st.lists(st.integers(0, 3), max_size=3),
+)
+points = st.tuples(st.integers(-180, 180), st.integers(-90, 90)).map(lambda p: {"type": "Point", "coordinates": list(p)})
+
+
+def _instance(value: Any, dataset: int) -> dict[str, Any]:
+    kind = "GeoProperty" if isinstance(value, dict) and "coordinates" in value else "Property"
+    return {"type": kind, "value": value} | ({"datasetId": f"urn:d:{dataset}"} if dataset else {})
+
+
+attributes = st.dictionaries(
+    st.sampled_from(["urn:a", "urn:b", "urn:c"]),
+    st.lists(st.one_of(values, points), min_size=1, max_size=3).map(
+        lambda found: [_instance(value, number) for number, value in enumerate(found)]
+    ),
+)
+states = st.one_of(
+    st.none(),
+    st.builds(
+        Entity,
+        id=st.just(""),
+        types=st.sampled_from([("T",), ("T", "U"), ("U", "T")]),
+        scopes=st.sampled_from([(), ("/A",), ("/A", "/B")]),
+        attributes=attributes,
+    ),
+)
+steps = st.lists(st.tuples(st.sampled_from(["urn:x:1", "urn:x:2"]), states), max_size=12)
+
+
+def _index_rows(store: Store) -> list[Any]:
+    read = store._reader.execute
+    return [
+        sorted(
+            read(
+                """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7, 0, f.value), t.types, f.shape, typeof(f.value)
+                FROM facts AS f JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
+                JOIN type_sets AS t ON t.id = f.type_set"""
+            ).fetchall(),
+            key=repr,
+        ),
+        read("SELECT e.id, s.scope FROM scopes AS s JOIN entities AS e ON e.n = s.entity ORDER BY 1, 2").fetchall(),
+        read(
+            """SELECT e.id, a.name, p.west, p.east, p.south, p.north FROM places AS p JOIN entities AS e ON e.n = p.entity
+            JOIN names AS a ON a.id = p.name JOIN facts AS f ON f.key = p.name * 8 + 7 AND f.entity = p.entity AND f.value = p.id
+            ORDER BY 1, 2, 3, 4, 5, 6"""
+        ).fetchall(),
+        read("SELECT (SELECT count(*) FROM facts), (SELECT count(*) FROM scopes), (SELECT count(*) FROM places)").fetchone(),
+    ]
+
+
+@settings(max_examples=80, deadline=None)
+@given(steps)
+def test_indexes_follow_every_change(changes: list[tuple[str, Entity | None]]) -> None:
+    async def run() -> None:
+        changed, fresh = Store.open(None), Store.open(None)
+        final: dict[str, Entity] = {}
+        try:
+            for number, (id_, state) in enumerate(changes):
+                before = final.pop(id_, None)
+                at = f"2020-01-01T00:00:{number:02}.000000Z"
+                after = None
+                if state is not None:
+                    # unchanged attributes are the very same objects, as operations leave them
+                    old = before.attributes if before is not None else {}
+                    kept = {name: old[name] if old.get(name) == found else found for name, found in state.attributes.items()}
+                    after = Entity(id=id_, types=state.types, scopes=state.scopes, attributes=kept, created_at=at, modified_at=at)
+                    final[id_] = after
+                if before is None and after is None:
+                    continue
+                kind = "created" if before is None else "deleted" if after is None else "updated"
+                await changed.submit(SaveChange(Change(kind, at, before, after), kind))  # type: ignore[arg-type]
+            for entity in final.values():
+                await fresh.submit(SaveChange(Change("created", entity.created_at, None, entity), "create"))
+            assert _index_rows(changed) == _index_rows(fresh)
+        finally:
+            await changed.close()
+            await fresh.close()
+
+    asyncio.run(run())
+
+
+def test_facts_are_what_filters_see() -> None:
+    def of(*values: Any) -> set[tuple[int, Any]]:
+        return set(facts([{"type": "Property", "value": value} for value in values]))
+
+    assert of(1, 1.0) == {(NUMBER, 1.0)}
+    assert of(True) == {(BOOLEAN, 1)}
+    assert of("x" * 500) == {(TEXT, "x" * (TEXT_MAX + 1))}
+    assert of({"a": 1}, []) == {(OTHER, 0)}
+    assert of(["a", [2]]) == {(TEXT, "a"), (NUMBER, 2.0)}
+    early, late = (next(value for kind, value in of(text) if kind == INSTANT) for text in ("0001-01-01", "9999-12-31T23:59:60Z"))
+    assert early < moment_key(1 << 62) < late
