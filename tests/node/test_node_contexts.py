@@ -286,3 +286,17 @@ def test_anything_as_a_context(source: Any) -> None:
                 await contexts.resolve(source)
 
     run(test)
+
+
+def test_bounds_of_what_clients_bring() -> None:
+    async def test() -> None:
+        async with service(context_fetch=ContextSection(documents_max=2, bytes_max=100)) as contexts:
+            for _ in range(2):
+                await contexts.host({"a": "https://a.example/a"})
+            with pytest.raises(BadRequestData, match="delete one"):
+                await contexts.host({"a": "https://a.example/a"})
+            with pytest.raises(BadRequestData, match="larger"):
+                await contexts.resolve({"a": "https://a.example/" + "a" * 100})
+            assert contexts.bounds()["contexts_hosted"] == (2, 2)
+
+    run(test)

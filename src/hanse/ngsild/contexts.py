@@ -49,16 +49,14 @@ _Definitions = dict[str, _Definition]
 class _Names(dict[str, str]):
     """A dictionary that works out what it does not hold, and keeps it; never larger than its bound."""
 
-    def __init__(self, known: Mapping[str, str], find: Callable[[str], str]) -> None:
-        super().__init__(known)
-        self._known = known
+    def __init__(self, find: Callable[[str], str]) -> None:
+        super().__init__()
         self._find = find
 
     def __missing__(self, name: str) -> str:
         found = self._find(name)
         if len(self) >= CACHED_NAMES_MAX:
             self.clear()
-            self.update(self._known)
         self[name] = found
         return found
 
@@ -67,7 +65,7 @@ class Context:
     """A compiled context. Treat as frozen; make one with `compile_context`, or take `CORE`."""
 
     __slots__ = (
-        "_compact", "_definitions", "_document", "_expand", "_prefixes",
+        "_document", "_names", "_own", "_prefixes",
         "compact_iri", "expand_name", "expand_term", "key", "link_url", "source",
     )  # fmt: skip
 
@@ -75,22 +73,18 @@ class Context:
     expand_name: Callable[[str], str]  # the same for the name of a type or attribute that somebody writes: refused if not legal
     compact_iri: Callable[[str], str]  # and back; what the context does not know stays a URI
 
-    def __init__(self, source: Any, key: str, document: Any, link_url: str, definitions: _Definitions) -> None:
+    def __init__(self, source: Any, key: str, document: Any, link_url: str, own: _Definitions) -> None:
         self.source = source
         self.key = key
         self.link_url = link_url
         self._document = document
-        self._definitions = definitions
-        self._prefixes = [(name, found.iri) for name, found in definitions.items() if found.is_prefix]
-        self._expand = _Names({name: found.iri for name, found in definitions.items()}, self._find_iri)
-        shortest: dict[str, str] = {}
-        for name in sorted(definitions, key=lambda name: (len(name), name)):
-            shortest.setdefault(definitions[name].iri, name)
-        self._compact = _Names(shortest, self._find_name)
+        self._own = own  # next to the definitions of the core context, which all contexts share
+        self._names = _shortest_names(own)
+        self._prefixes = [*_CORE_PREFIXES, *_prefixes(own)]
         # dictionary look-ups without a Python call around them: this is the hottest line of reading and writing entities
-        self.expand_term = self._expand.__getitem__
-        self.expand_name = _Names({}, self._find_legal).__getitem__
-        self.compact_iri = self._compact.__getitem__
+        self.expand_term = _Names(self._find_iri).__getitem__
+        self.expand_name = _Names(self._find_legal).__getitem__
+        self.compact_iri = _Names(self._find_name).__getitem__
 
     def __repr__(self) -> str:
         return f"Context({self.key!r})"
@@ -103,18 +97,24 @@ class Context:
 
     def coercion(self, term: str) -> str | None:
         """What the context says the values of a term are: "@id", "@vocab", "@json", or the URI of a data type."""
-        found = self._definitions.get(term)
+        found = self._definition(term)
         return found.coercion if found else None
 
     def document(self) -> Any:
         """What an answer says as its "@context": always with the core context as the last (or only) one."""
         return self._document
 
+    def _definition(self, name: str) -> _Definition | None:
+        return _CORE_DEFINITIONS.get(name) or self._own.get(name)
+
     def _find_iri(self, name: str) -> str:
+        found = self._definition(name)
+        if found:
+            return found.iri
         prefix, colon, rest = name.partition(":")
         if colon:
             if not rest.startswith("//"):
-                found = self._definitions.get(prefix)
+                found = self._definition(prefix)
                 if found and found.is_prefix:
                     return found.iri + rest
             if prefix.isascii() and prefix[:1].isalpha():
@@ -123,23 +123,38 @@ class Context:
 
     def _find_legal(self, name: str) -> str:
         legal = len(name) <= NAME_LENGTH_MAX and (is_uri(name) if ":" in name else _NAME.fullmatch(name))
-        iri = self._expand[name] if legal else ""
+        iri = self._find_iri(name) if legal else ""
         if not legal or iri.startswith("@"):
             say = "it means something else in JSON-LD" if legal else "a letter, then letters, digits, '_', '-' and '.'; or a URI"
             raise BadRequestData(f"the name {name[:60]!r} is not legal: {say}")
         return iri
 
     def _find_name(self, iri: str) -> str:
-        prefixed = [f"{name}:{iri[len(start) :]}" for name, start in self._prefixes if iri.startswith(start) and iri != start]
-        prefixed.sort(key=lambda name: (len(name), name))
+        names = [found for found in (_CORE_NAMES.get(iri), self._names.get(iri)) if found is not None]
+        if names:
+            return min(names, key=_by_length)
+        prefixed = sorted(
+            (f"{name}:{iri[len(start) :]}" for name, start in self._prefixes if iri.startswith(start)), key=_by_length
+        )
         if iri.startswith(DEFAULT_VOCAB):
             prefixed.insert(0, iri[len(DEFAULT_VOCAB) :])
-        for name in prefixed:
-            # only a name that is read back as the same URI will do
-            found = self._definitions.get(name)
-            if name and (found.iri if found else self._find_iri(name)) == iri:
-                return name
-        return iri
+        # only a name that is read back as the same URI will do
+        return next((name for name in prefixed if name and self._find_iri(name) == iri), iri)
+
+
+def _by_length(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _shortest_names(definitions: _Definitions) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for name in sorted(definitions, key=_by_length):
+        names.setdefault(definitions[name].iri, name)
+    return names
+
+
+def _prefixes(definitions: _Definitions) -> list[tuple[str, str]]:
+    return [(name, found.iri) for name, found in definitions.items() if found.is_prefix]
 
 
 def is_core_url(url: str) -> bool:
@@ -182,12 +197,12 @@ def compile_context(source: Any, documents: Mapping[str, Any] | None = None, *, 
     *_, last = (None, *_flatten(parts[-1], documents or {}, "", ()))
     while flat and flat[-1] is _CORE_DOCUMENT:
         flat.pop()
-    definitions = {**_process(flat), **_CORE_DEFINITIONS}
+    own = {name: found for name, found in _process(flat).items() if name not in _CORE_DEFINITIONS}
     given = parts[0] if len(parts) == 1 else parts
     urls = [part for part in parts if isinstance(part, str)]
     key = given if isinstance(given, str) else context_key(given)
     shown = given if last is _CORE_DOCUMENT else [*parts, CORE_URL]  # what ends with the core context needs it no second time
-    return Context(source, key, shown, link_url or (urls[0] if urls else CORE_URL), definitions)
+    return Context(source, key, shown, link_url or (urls[0] if urls else CORE_URL), own)
 
 
 def context_key(source: Any) -> str:
@@ -323,4 +338,6 @@ def _read_core() -> tuple[dict[str, Any], _Definitions]:
 
 
 _CORE_DOCUMENT, _CORE_DEFINITIONS = _read_core()
-CORE: Final = Context(CORE_URL, CORE_URL, CORE_URL, CORE_URL, _CORE_DEFINITIONS)
+_CORE_NAMES: Final = _shortest_names(_CORE_DEFINITIONS)
+_CORE_PREFIXES: Final = _prefixes(_CORE_DEFINITIONS)
+CORE: Final = Context(CORE_URL, CORE_URL, CORE_URL, CORE_URL, {})

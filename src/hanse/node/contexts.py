@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -127,6 +127,7 @@ class ContextService:
         at_hand = self.resolve_now(source)
         if at_hand is not None:
             return at_hand
+        self._check_size(source)
         documents = await self._gathered(source)
         context = compile_context(source, documents, link_url=self._own_place(source))
         if context is CORE:
@@ -137,6 +138,20 @@ class ContextService:
             kept.hit()
         self._keep_compiled(source, _Compiled(context, named, frozenset(documents)))
         return context
+
+    def _check_size(self, source: Any) -> None:
+        limit = self._limits.bytes_max
+        if not isinstance(source, str) and len(_encode(source)) > limit:
+            raise BadRequestData(f"the @context is larger than {limit} bytes")
+
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        """What is kept, and how much of it at most."""
+        limit = self._limits.documents_max
+        kinds: tuple[Kind, ...] = get_args(Kind)
+        kept: dict[str, tuple[int, int | None]] = {
+            f"contexts_{kind.lower()}": (sum(1 for _ in self.list(kind)), limit) for kind in kinds
+        }
+        return kept | {"contexts_compiled": (len(self._compiled), limit)}
 
     def cached(self, key: str) -> Context | None:
         """The compiled context with this key, if it is at hand."""
@@ -169,7 +184,10 @@ class ContextService:
 
     async def host(self, context: Any) -> KeptContext:
         """Keep what a client wants to be served from here. What it names by URL is not fetched before it is needed."""
+        self._check_size(context)
         _check_shape(context)
+        if sum(1 for _ in self.list("Hosted")) >= self._limits.documents_max:
+            raise BadRequestData(f"{self._limits.documents_max} contexts are hosted here already; delete one first")
         kept = self._new("Hosted", context, str(uuid.uuid4()))
         kept.stays = True
         await self._store.submit(PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept)))
