@@ -30,7 +30,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    mqtt_port: Annotated[int | None, typer.Option(help="The port of the embedded MQTT broker.", show_default="1883")] = None,
+    mqtt_port: Annotated[int | None, typer.Option(help="The port of the embedded MQTT broker.", show_default="1884")] = None,
     mqtt: Annotated[bool, typer.Option("--mqtt/--no-mqtt", help="MQTT for devices.")] = True,
     seconds: Annotated[float | None, typer.Option(help="Stop after so long.", min=0, show_default=False)] = None,
 ) -> None:

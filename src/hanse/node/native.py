@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 import msgspec
 import structlog
@@ -325,13 +324,4 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-_natives: WeakKeyDictionary[Tenant, Native] = WeakKeyDictionary()
 
-
-def native_of(tenant: Tenant) -> Native:
-    """The native side of a tenant, with what was kept told to the broker."""
-    native = _natives.get(tenant)
-    if native is None:
-        native = _natives[tenant] = Native(tenant)
-        native.restore()
-    return native

@@ -104,7 +104,9 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True):
 
     embedded: Annotated[bool, Meta(description="Run a small broker inside the node, unless url names a real one.")] = True
     host: Annotated[str, Meta(description="The address that the embedded broker listens on.", min_length=1)] = "127.0.0.1"
-    port: Annotated[int, Meta(description="Its port; 0 takes a free one.", ge=0, le=65_535)] = 1883
+    port: Annotated[
+        int, Meta(description="Its port, beside 1883 where a real broker may be; 0 takes a free one.", ge=0, le=65_535)
+    ] = 1884
     url: Annotated[
         str,
         Meta(
@@ -113,7 +115,12 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ""
     area: Annotated[str, Meta(description="The first level of every topic. Empty: the node's id.", pattern=r"^[^+#/]*$")] = ""
-    user: Annotated[str, Meta(description="For the broker at url.")] = ""
+    mirror: Annotated[bool, Meta(description="Publish the last value of every attribute, retained, for others to follow.")] = True
+    form: Annotated[Literal["concise", "simplified"], Meta(description="How these are written: concise or simplified.")] = (
+        "concise"
+    )
+    context: Annotated[str, Meta(description="The JSON-LD context that their topics name. Empty: the core context.")] = ""
+    user: Annotated[str, Meta(description="For the broker at url; or what devices must say to the embedded one.")] = ""
     password: Annotated[str, Meta(description="Better given by HANSE_MQTT__PASSWORD.")] = ""
 
 

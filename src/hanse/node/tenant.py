@@ -2,8 +2,8 @@
 
 A change goes like this, all on the event loop's thread, so that changes of one entity never cross: the newest state is read,
 a pure operation of `hanse.ngsild` says what it becomes, the broker says which subscriptions hear of it, their notifications are
-rendered, and everything is handed to the store as one submission. After the commit the request is answered and the notifications leave.
-A crash before the commit leaves nothing behind; one after it leaves the notifications in the outbox.
+rendered, and everything is handed to the store as one submission. After the commit the request is answered and the
+notifications leave. A crash before the commit leaves nothing behind; one after it leaves the notifications in the outbox.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ from hanse.ngsild.errors import NonexistentTenant, TooManyPending
 from hanse.ngsild.operations import Outcome, expire
 from hanse.node.contexts import ContextService
 from hanse.node.entity_maps import EntityMaps
+from hanse.node.native import Native
 from hanse.node.notifier import Notifier
 from hanse.node.registrations import Registrations
 from hanse.node.snapshots import Snapshots
@@ -33,6 +35,7 @@ from hanse.routing import messages as m
 from hanse.routing.federation import Node as FederatedNode
 
 if TYPE_CHECKING:
+    from hanse.node.mqtt import MqttDevices
     from hanse.node.settings import NodeSettings
     from hanse.node.store import Write
 
@@ -64,6 +67,7 @@ class Tenant:
         self.contexts = ContextService(store, settings)
         self.notifier = Notifier(self)
         self.subscriptions = Subscriptions(self)
+        self.native = Native(self)
         self.registrations = Registrations(self)
         self.entity_maps = EntityMaps(self)
         self.snapshots = Snapshots(self)
@@ -76,6 +80,7 @@ class Tenant:
         await self.contexts.start()
         await self.notifier.start()
         await self.subscriptions.start()
+        self.native.restore()
         await self.registrations.start()
         await self.entity_maps.start()
         await self.snapshots.start()
@@ -86,6 +91,7 @@ class Tenant:
             self._sweeper.cancel()
         await self.subscriptions.stop()
         await self.registrations.stop()
+        await self.snapshots.stop()
         await self.notifier.stop()
         await self.contexts.stop()
         await self.store.close()
@@ -110,15 +116,19 @@ class Tenant:
         return Applied(result, change, self._save(change, name, more))
 
     def _save(self, change: Change, name: str, more: Iterable[Write]) -> asyncio.Future[None]:
-        deliveries = self.subscriptions.deliveries(change, self._routed(change))
+        effects = self._routed(change)
+        deliveries = self.subscriptions.deliveries(change, effects)
+        post = self.native.post(effects)
+        deliveries += post.deliveries
         committed = self.store.submit(SaveChange(change, name), *(PutDelivery(d) for d in deliveries), *more)
-        if deliveries or self.on_change:
+        if deliveries or post.events or self.on_change:
 
             def after(done: asyncio.Future[None]) -> None:
                 if done.cancelled() or done.exception() is not None:
                     return
                 if deliveries:
                     self.notifier.dispatch(deliveries)
+                self.native.stream(post.events)
                 for tell in self.on_change:
                     tell(change)
 
@@ -145,14 +155,16 @@ class Tenant:
         return broker.handle(m.Publish(notification), now_ms=_now_ms())
 
     async def _sweep(self) -> None:
-        """Remove transient entities that have ended, as if someone had deleted them."""
+        """Remove what has ended: transient entities as if someone had deleted them, subscriptions and advertisements."""
         while True:
             await asyncio.sleep(EXPIRY_S)
             try:
                 now = now_text()
+                expiry = partial(expire, now=now)
                 for id_ in self.store.expired(now):
-                    self.apply(id_, lambda entity: expire(entity, now), "expire", even_expired=True)
+                    self.apply(id_, expiry, "expire", even_expired=True)
                 await self.entity_maps.sweep(now)
+                self.broker.handle(m.Tick(), now_ms=_now_ms())
             except TooManyPending:
                 continue
             except Exception:
@@ -161,7 +173,8 @@ class Tenant:
 
 def _places(entity: Entity) -> tuple[Location | None, Geofence]:
     """Where an entity is, and where its news may be heard."""
-    location, geofence = None, WORLD
+    location: Location | None = None
+    geofence: Geofence = WORLD
     place = entity.attributes.get(LOCATION)
     if place:
         instance = default_instance(place)
@@ -191,6 +204,7 @@ class Node:
         self.settings = settings
         self.tenants: dict[str, Tenant] = {}
         self.started_at = now_text()
+        self.devices: MqttDevices | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -203,8 +217,25 @@ class Node:
             for name in Store.tenants(self.directory):
                 if name not in self.tenants:
                     await self._open(name)
+        mqtt = self.settings.mqtt
+        if mqtt.embedded or mqtt.url:
+            from hanse.node.mqtt import MqttDevices
+
+            self.devices = MqttDevices(self, mirror=mqtt.mirror, form=mqtt.form, context=mqtt.context)
+            try:
+                await self.devices.start()
+            except OSError as error:
+                raise InvalidInput(
+                    f"cannot listen for MQTT there ({error.strerror or error}); choose another --mqtt-port, or --no-mqtt",
+                    place=f"{mqtt.host}:{mqtt.port}",
+                ) from error
+
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        return self.devices.bounds() if self.devices is not None else {}
 
     async def stop(self) -> None:
+        if self.devices is not None:
+            await self.devices.stop()
         for tenant in self.tenants.values():
             await tenant.stop()
         self.tenants.clear()

@@ -34,8 +34,8 @@ class Answer:
         self.headers = headers if headers is not None else []
 
     def add(self, name: str, value: str) -> None:
-        """One more header; what cannot stand in a header is left out of it."""
-        self.headers.append((name.lower().encode("ascii"), value.encode("latin-1", "replace")))
+        """One more header, its name as written: there are clients that look for `Location` and nothing else."""
+        self.headers.append((name.encode("ascii"), value.encode("latin-1", "replace")))
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         headers = self.headers

@@ -67,7 +67,9 @@ class Application:
         routes = [*streams.routes, *health.routes, *openapi.routes]
         self._rest = Starlette(routes=routes, lifespan=self._lifespan)
         self._rest.state.node = self.node
-        self._others = tuple({route.path for route in routes if route.path.startswith("/hanse/v1/")})
+        self._others = frozenset(
+            path for path in (getattr(route, "path", "") for route in routes) if path.startswith("/hanse/v1/")
+        )
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hanse.model import InvalidInput
@@ -161,6 +162,10 @@ async def merge(call: Call) -> ASGIApp:
     return _told(call, await _run(call, prepare, "merge"))
 
 
+def _deletion(id_: str, now: str, old: Entity | None) -> Change:
+    return operations.delete(found(id_, old), now)
+
+
 async def delete(call: Call) -> ASGIApp:
     now = now_text()
     results = _Results()
@@ -169,7 +174,7 @@ async def delete(call: Call) -> ASGIApp:
             if not isinstance(id_, str):
                 raise errors.BadRequestData("a batch of deletions is an array of ids")
             check_uri(id_, "the id of an entity")
-            applied = call.tenant.apply(id_, lambda old, id_=id_: operations.delete(found(id_, old), now), "delete")
+            applied = call.tenant.apply(id_, partial(_deletion, id_, now), "delete")
         except (errors.NgsiLdError, InvalidInput) as error:
             results.failed(id_ if isinstance(id_, str) else None, error)
         else:

@@ -7,6 +7,7 @@ for every request.
 from __future__ import annotations
 
 import re
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import structlog
@@ -15,6 +16,7 @@ from hanse.model import InvalidInput
 from hanse.ngsild import errors
 from hanse.node.http.answers import Answer, problem_answer
 from hanse.node.http.call import Call, Endpoint, Path, path_segments
+from hanse.node.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from hanse.node.tenant import Node
 
 _BODIED: Final = frozenset({"POST", "PUT", "PATCH"})
+_ECHOED: Final = {b"ngsild-tenant": b"NGSILD-Tenant", b"ngsild-snapshot": b"NGSILD-Snapshot"}  # come back with the answer
 _TENANT = re.compile(r"[A-Za-z0-9_.-]{1,50}")
 _Pattern: TypeAlias = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...], dict[str, Endpoint]]
 
@@ -53,12 +56,10 @@ class Dispatcher:
         raise errors.ResourceNotFound(f"there is no path /{'/'.join(segments)[:200]}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tenant_header: bytes | None = None
-        for name, value in scope["headers"]:
-            if name == b"ngsild-tenant":
-                tenant_header = value
+        started = perf_counter()
+        echoed: dict[bytes, bytes] = {name: value for name, value in scope["headers"] if name in _ECHOED}
         try:
-            answer = await self._answer(scope, receive, tenant_header)
+            answer = await self._answer(scope, receive, echoed)
         except errors.NgsiLdError as error:
             answer = problem_answer(error)
             if error.status == 405:
@@ -68,11 +69,12 @@ class Dispatcher:
         except Exception:
             log.exception("a request failed", method=scope["method"], path=scope["path"])
             answer = problem_answer(errors.NgsiLdError("this is our fault; the node's log says more"))
-        if tenant_header is not None and isinstance(answer, Answer):
-            answer.headers.append((b"ngsild-tenant", tenant_header))
+        if isinstance(answer, Answer):
+            answer.headers += ((_ECHOED[name], value) for name, value in echoed.items())
+            METRICS.request(scope["method"], answer.status, perf_counter() - started)
         await answer(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, tenant_header: bytes | None) -> ASGIApp:
+    async def _answer(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes]) -> ASGIApp:
         raw_path = scope.get("raw_path") or scope["path"].encode()
         if len(raw_path) + len(scope["query_string"]) > self.node.settings.limits.url_bytes_max:
             raise errors.InvalidRequest("the URL is too long; use POST /entityOperations/query for a long query")
@@ -88,12 +90,12 @@ class Dispatcher:
                 refused = errors.MethodNotAllowed(f"{method[:20]} is not possible here; use {', '.join(sorted(endpoints))}")
                 refused.allow = ", ".join(sorted(endpoints))  # type: ignore[attr-defined]
                 raise refused
-        name = ""
-        if tenant_header is not None:
-            name = tenant_header.decode("latin-1")
-            if not _TENANT.fullmatch(name):
-                raise errors.BadRequestData("a tenant's name has 1 to 50 letters, digits, and _ . -")
+        name = headers.get(b"ngsild-tenant", b"").decode("latin-1")
+        if name and not _TENANT.fullmatch(name):
+            raise errors.BadRequestData("a tenant's name has 1 to 50 letters, digits, and _ . -")
         tenant = self.node.tenants.get(name) or await self.node.tenant(name, create=endpoint.makes_tenant)
+        if b"ngsild-snapshot" in headers:
+            tenant = await tenant.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
         return await endpoint.handler(Call(self.node, tenant, endpoint, scope, receive, path))
 
 

@@ -10,6 +10,7 @@ from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parameters import View, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.uris import check_uri
+from hanse.node.entity_maps import MapPage
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.results import page_headers, represented
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.query import EntityQuery
+    from hanse.node.store import Found
 
 WITH_GEO: Final = (JSON, LD_JSON, GEO_JSON)
 VIEW_PARAMS: Final = (
@@ -32,6 +34,7 @@ QUERY_PARAMS: Final = (
     "collation", "orderFrom", "orderGeometry",
 )  # fmt: skip
 PAGE_PARAMS: Final = ("limit", "offset", "count")
+MAP_PARAMS: Final = ("entityMap", "entityMapLifetime", "splitEntities")
 SIMPLIFIED: Final = frozenset({"simplified", "keyValues"})
 
 
@@ -76,7 +79,8 @@ async def retrieve(call: Call) -> ASGIApp:
     shown = represented(call, entity, context, view)
     if not shown:
         raise errors.ResourceNotFound(f"of the entity {id_!r} nothing is left to show; ask for more of it")
-    return call.answer(shown, context)
+    headers = await call.tenant.entity_maps.headers(call, [id_]) if "entityMap" in call.params else None
+    return call.answer(shown, context, headers=headers)
 
 
 async def query(call: Call) -> ASGIApp:
@@ -96,26 +100,26 @@ async def query_by_post(call: Call) -> ASGIApp:
 
 def check_selective(call: Call, asked: EntityQuery) -> None:
     """A query has to say what it is about."""
-    if not (asked.selectors or asked.attrs or asked.q or asked.geo or asked.scope_q or call.flag("local")):
-        raise errors.BadRequestData(
-            "say at least one of type, id, idPattern, attrs, q, georel and scopeQ, or local=true for everything here"
-        )
+    about = asked.attrs or asked.q or asked.geo or "type" in call.params or any(selector.types for selector in asked.selectors)
+    if not about and not call.flag("local"):
+        raise errors.BadRequestData("say at least one of type, attrs, q and georel; or local=true for everything that is here")
 
 
 async def answered(call: Call, asked: EntityQuery, view: View, context: Context) -> ASGIApp:
     """The page of entities that a query asks for."""
-    result = (
-        await call.tenant.entity_maps.query(call, asked)
-        if "entityMap" in call.params or "ngsild-entitymap" in call.headers
-        else None
-    )
+    result: Found | MapPage | None = None
+    if "entityMap" in call.params or "ngsild-entitymap" in call.headers:
+        result = await call.tenant.entity_maps.query(call, asked)
     if result is None:
         result = await call.tenant.store.query(asked)
     headers = page_headers(call, asked, len(result.entities), result.count)
-    headers |= getattr(result, "headers", {})
     if result.count is not None and asked.count:
         headers["NGSILD-Results-Count"] = str(result.count)
-    return call.answer(represented(call, result.entities, context, view), context, headers=headers)
+    status = 200
+    if isinstance(result, MapPage):
+        status = result.status
+        headers |= result.headers
+    return call.answer(represented(call, result.entities, context, view), context, status=status, headers=headers)
 
 
 async def replace(call: Call) -> ASGIApp:
@@ -204,7 +208,7 @@ paths: list[Path] = [
     ENTITY,
     ngsi(
         "/entities",
-        GET=Endpoint(query, (*QUERY_PARAMS, *VIEW_PARAMS, *PAGE_PARAMS, "entityMap", "splitEntities"), offers=WITH_GEO),
+        GET=Endpoint(query, (*QUERY_PARAMS, *VIEW_PARAMS, *PAGE_PARAMS, *MAP_PARAMS), offers=WITH_GEO),
         POST=Endpoint(create, ("local", "options"), makes_tenant=True),
         DELETE=Endpoint(purge, (*QUERY_PARAMS, "attrs", "keep", "drop")),
         PUT=Endpoint(without_id),
@@ -212,6 +216,10 @@ paths: list[Path] = [
     ),
     ngsi(
         "/entityOperations/query",
-        POST=Endpoint(query_by_post, (*VIEW_PARAMS, *PAGE_PARAMS, "local", "entityMap", "splitEntities"), offers=WITH_GEO),
+        POST=Endpoint(
+            query_by_post,
+            (*VIEW_PARAMS, *PAGE_PARAMS, "local", *MAP_PARAMS),
+            offers=WITH_GEO,
+        ),
     ),
 ]

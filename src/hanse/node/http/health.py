@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hanse.node.metrics import CONTENT_TYPE, METRICS, Bound, Total
-from hanse.node.native import native_of
 from hanse.routing import settings as broker_bounds
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def _of(part: object) -> Iterator[tuple[str, tuple[int, int | None]]]:
 def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, tuple[int, int | None]]]:
     for part in list(vars(tenant).values()):
         yield from _of(part)
-    yield from native_of(tenant).bounds().items()
+    yield from tenant.native.bounds().items()
     state = tenant.broker.state
     yield "broker_clients", (len(state.clients), None)
     yield "broker_subscriptions", (len(state.held), None)

@@ -23,7 +23,7 @@ from hanse.node.http import admin
 from hanse.node.http.answers import JSON
 from hanse.node.http.call import Call, Endpoint, Path, native
 from hanse.node.http.events import event_stream
-from hanse.node.native import NativeClient, native_of, stream_of
+from hanse.node.native import NativeClient, stream_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -87,11 +87,11 @@ class _Publish(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def clients(call: Call) -> ASGIApp:
-    return call.answer([_shown(client) for client in native_of(call.tenant).clients()])
+    return call.answer([_shown(client) for client in call.tenant.native.clients()])
 
 
 async def client(call: Call) -> ASGIApp:
-    kept = native_of(call.tenant)
+    kept = call.tenant.native
     name = call.path["client"]
     found = _shown(kept.client(name))
     found["subscriptions"] = {id_: _plain(value) for id_, value in kept.subscriptions(name).items()}
@@ -102,25 +102,25 @@ async def client(call: Call) -> ASGIApp:
 async def attach(call: Call) -> ASGIApp:
     given = await _read(call, _Attach)
     attached = NativeClient(call.path["client"], _location(given.location), given.endpoint)
-    await native_of(call.tenant).attach(attached, given.previous)
+    await call.tenant.native.attach(attached, given.previous)
     return call.no_content()
 
 
 async def detach(call: Call) -> ASGIApp:
-    await native_of(call.tenant).detach(call.path["client"])
+    await call.tenant.native.detach(call.path["client"])
     return call.no_content()
 
 
 async def locate(call: Call) -> ASGIApp:
     place = await _read(call, Place)
-    await native_of(call.tenant).locate(call.path["client"], Location(place.lat, place.lon))
+    await call.tenant.native.locate(call.path["client"], Location(place.lat, place.lon))
     return call.no_content()
 
 
 async def stream(call: Call) -> ASGIApp:
     """What is for a client, as Server-Sent Events."""
     name = call.path["client"]
-    if native_of(call.tenant).client(name).endpoint:
+    if call.tenant.native.client(name).endpoint:
         raise BadRequestData(f"the client {name!r} is told at its endpoint; attach it without one to listen here")
     return event_stream(call, stream_of(name))
 
@@ -141,12 +141,12 @@ async def subscribe(call: Call) -> ASGIApp:
         scopes=given.scopes,
         expires_at_ms=given.expires_at_ms,
     )
-    await native_of(call.tenant).subscribe(subscription)
+    await call.tenant.native.subscribe(subscription)
     return call.no_content()
 
 
 async def unsubscribe(call: Call) -> ASGIApp:
-    await native_of(call.tenant).unsubscribe(call.path["client"], call.path["id"])
+    await call.tenant.native.unsubscribe(call.path["client"], call.path["id"])
     return call.no_content()
 
 
@@ -161,17 +161,17 @@ async def advertise(call: Call) -> ASGIApp:
         scopes=given.scopes,
         expires_at_ms=given.expires_at_ms,
     )
-    await native_of(call.tenant).advertise(advertisement)
+    await call.tenant.native.advertise(advertisement)
     return call.no_content()
 
 
 async def unadvertise(call: Call) -> ASGIApp:
-    await native_of(call.tenant).unadvertise(call.path["client"], call.path["id"])
+    await call.tenant.native.unadvertise(call.path["client"], call.path["id"])
     return call.no_content()
 
 
 async def scopes(call: Call) -> ASGIApp:
-    return call.answer(native_of(call.tenant).scopes())
+    return call.answer(call.tenant.native.scopes())
 
 
 async def characterise(call: Call) -> ASGIApp:
@@ -180,17 +180,17 @@ async def characterise(call: Call) -> ASGIApp:
         text = (await call.body()).decode()
     except UnicodeDecodeError:
         raise InvalidRequest("the body is not UTF-8") from None
-    await native_of(call.tenant).characterise(text)
+    await call.tenant.native.characterise(text)
     return call.no_content()
 
 
 async def join_scope(call: Call) -> ASGIApp:
-    await native_of(call.tenant).join_scope(call.path["dimension"], call.path["scope"])
+    await call.tenant.native.join_scope(call.path["dimension"], call.path["scope"])
     return call.no_content()
 
 
 async def leave_scope(call: Call) -> ASGIApp:
-    await native_of(call.tenant).leave_scope(call.path["dimension"], call.path["scope"])
+    await call.tenant.native.leave_scope(call.path["dimension"], call.path["scope"])
     return call.no_content()
 
 
@@ -198,7 +198,7 @@ async def leave_scope(call: Call) -> ASGIApp:
 
 
 async def publish(call: Call) -> ASGIApp:
-    kept = native_of(call.tenant)
+    kept = call.tenant.native
     media_type = call.check_content_type()
     notification = await (_published_xml(call) if media_type == XML else _published_json(call))
     heard = await kept.publish(notification)
@@ -211,7 +211,7 @@ async def _published_json(call: Call) -> Notification:
     given = await _read(call, _Publish)
     payload = bytes(given.payload).decode()
     return Notification(
-        id=given.id or native_of(call.tenant).next_id(),
+        id=given.id or call.tenant.native.next_id(),
         publisher=call.path["client"],
         topic=given.topic,
         types=given.types,
@@ -235,7 +235,7 @@ async def _published_xml(call: Call) -> Notification:
         raise InvalidRequest("the body is not UTF-8") from None
     params = call.params
     return Notification(
-        id=params.get("id") or native_of(call.tenant).next_id(),
+        id=params.get("id") or call.tenant.native.next_id(),
         publisher=call.path["client"],
         topic=params.get("topic"),
         types=tuple(filter(None, params.get("type", "").split(","))),
