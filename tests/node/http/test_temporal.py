@@ -68,7 +68,7 @@ class Client:
 
         await self._dispatcher(scope, receive, send)
         start, end = messages
-        got = {name.decode(): value.decode() for name, value in start["headers"]}
+        got = {name.decode().lower(): value.decode() for name, value in start["headers"]}
         return Reply(start["status"], got, msgspec.json.decode(end["body"]) if end["body"] else None)
 
 

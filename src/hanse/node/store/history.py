@@ -11,7 +11,7 @@ is another entity of that id, they are put away under another one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -88,12 +88,14 @@ class Window(Struct, frozen=True):
     """The instances that a temporal query is about, as a condition on `history`."""
 
     time: str
+    kind: str  # which instances have this time at all
     condition: str
     values: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, query: TemporalQuery) -> Window:
-        window = cls(*_TIME[query.timeproperty])
+        time, kind = _TIME[query.timeproperty]
+        window = cls(time, kind, kind)
         if query.from_us is not None:
             window = window.also(">=", query.from_us)
         if query.until_us is not None:
@@ -101,12 +103,18 @@ class Window(Struct, frozen=True):
         return window
 
     def also(self, sign: str, us: int) -> Window:
-        return Window(self.time, f"{self.condition} AND {self.time} {sign} ?", (*self.values, us))
+        return Window(self.time, self.kind, f"{self.condition} AND {self.time} {sign} ?", (*self.values, us))
+
+    def at(self, us: int) -> Window:
+        """One moment of it."""
+        return Window(self.time, self.kind, f"{self.kind} AND {self.time} = ?", (us,))
 
     def within(self, spans: Sequence[tuple[int, int]]) -> Window:
         """What of it lies in one of these spans, the end of each excluded."""
         some = " OR ".join([f"{self.time} >= ? AND {self.time} < ?"] * len(spans)) or "0"
-        return Window(self.time, f"{self.condition} AND ({some})", (*self.values, *(us for span in spans for us in span)))
+        return Window(
+            self.time, self.kind, f"{self.condition} AND ({some})", (*self.values, *(us for span in spans for us in span))
+        )
 
 
 def is_known(connection: sqlite3.Connection, id_: str) -> bool:
@@ -267,17 +275,24 @@ def _places(connection: sqlite3.Connection, id_: str, wanted: Wanted) -> Iterato
                     yield Place(id_, attribute, dataset)
 
 
-def _rows(
-    connection: sqlite3.Connection, place: Place, window: Window, count: int, *, backwards: bool
-) -> Iterator[tuple[int, Instance]]:
-    """Moments and instances of a series, from one end of a window."""
+def _selected(
+    connection: sqlite3.Connection, place: Place, window: Window, columns: str, count: int, *, backwards: bool
+) -> sqlite3.Cursor:
+    """Rows of a series, from one end of a window."""
     direction = "DESC" if backwards else "ASC"
-    rows = connection.execute(
-        f"""SELECT {window.time}, instance_id, created_us, modified_us, deleted_us, instance FROM history
-        WHERE entity = ? AND attribute = ? AND dataset IS ? AND {window.condition}
+    return connection.execute(
+        f"""SELECT {columns} FROM history WHERE entity = ? AND attribute = ? AND dataset IS ? AND {window.condition}
         ORDER BY {window.time} {direction}, seq {direction} LIMIT ?""",  # noqa: S608
         (*place.key, *window.values, count),
     )
+
+
+def _rows(
+    connection: sqlite3.Connection, place: Place, window: Window, count: int, *, backwards: bool
+) -> Iterator[tuple[int, Instance]]:
+    """Moments and instances of a series, complete, from one end of a window."""
+    columns = f"{window.time}, instance_id, created_us, modified_us, deleted_us, instance"
+    rows = _selected(connection, place, window, columns, count, backwards=backwards)
     for us, instance_id, created_us, modified_us, deleted_us, raw in rows:
         instance = _decode(raw)
         if deleted_us is None:
@@ -298,7 +313,7 @@ def _fill(series: Series, rows: list[tuple[int, Instance]]) -> None:
 
 def _cut(connection: sqlite3.Connection, place: Place, series: Series, window: Window, cut: int, *, backwards: bool) -> None:
     """Leave out what lies beyond a moment, and take in all that happened at it, even if it is more than a series shows."""
-    at = _rows(connection, place, window.also("=", cut), ALL, backwards=False)
+    at = _rows(connection, place, window.at(cut), ALL, backwards=False)
     rows = [
         (us, instance)
         for us, instance in zip(series.times, series.instances, strict=True)
@@ -327,9 +342,9 @@ def _aggregate(
     end = query.until_us if query.until_us is not None else max(last for _, last in spans.values())
     for place in spans:
         count = ALL if query.last_n is None else query.last_n
-        rows = _rows(connection, place, window, count, backwards=query.last_n is not None)
-        in_order = rows if query.last_n is None else iter(list(rows)[::-1])
+        rows = _selected(connection, place, window, f"{window.time}, instance", count, backwards=query.last_n is not None)
         kinds: list[str] = []
+        in_order = rows if query.last_n is None else reversed(rows.fetchall())
         aggregates = aggregate(_valued(in_order, kinds), aggregation, origin, end)
         evolution.series.append(Series(place.attribute, place.dataset, [], [], kinds[0], aggregates))
 
@@ -346,9 +361,10 @@ def _span(connection: sqlite3.Connection, place: Place, window: Window) -> tuple
     return None if first is None or last is None else (first[0], last[0])
 
 
-def _valued(rows: Iterator[tuple[int, Instance]], kinds: list[str]) -> Iterator[tuple[int, Any]]:
+def _valued(rows: Iterable[tuple[int, bytes]], kinds: list[str]) -> Iterator[tuple[int, Any]]:
     """The values of instances; of what kind the attribute is, which the first one says, goes into `kinds`."""
-    for us, instance in rows:
+    for us, raw in rows:
+        instance = _decode(raw)
         if not kinds:
             kinds.append(instance["type"])
         yield us, instance_value(instance)
