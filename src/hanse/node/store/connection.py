@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 NAMES_REMEMBERED_MAX: Final = 20_000
+ROWS_REMEMBERED_MAX: Final = 20_000
 STATEMENTS_REMEMBERED: Final = 256
 WRITER_CACHE_KIB: Final = 16_384
 READER_CACHE_KIB: Final = 8_192
@@ -26,6 +27,7 @@ class Writer(sqlite3.Connection):
 
     names: dict[str, int]
     type_sets: dict[tuple[str, ...], int]
+    rows: dict[str, tuple[int, int, str]]  # of entities changed lately: number, set of types, modified_at
     places_next: int
     dead_letters: int
     dead_letters_max: int
@@ -34,6 +36,7 @@ class Writer(sqlite3.Connection):
         """Start from what is committed."""
         self.names = {}
         self.type_sets = {}
+        self.rows = {}
         (self.places_next,) = self.execute("SELECT coalesce(max(rowid), 0) + 1 FROM places_rowid").fetchone()
         (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()
 
@@ -41,6 +44,18 @@ class Writer(sqlite3.Connection):
         if self.in_transaction:
             self.execute("ROLLBACK")
         self.remember()
+
+    def row(self, id_: str) -> tuple[int, int, str] | None:
+        """Number, set of types and modified_at of an entity as it is by now."""
+        row = self.rows.get(id_)
+        if row is None:
+            row = self.execute("SELECT n, type_set, modified_at FROM entities WHERE id = ?", (id_,)).fetchone()
+        return row
+
+    def keep_row(self, id_: str, n: int, type_set: int, modified_at: str) -> None:
+        if len(self.rows) >= ROWS_REMEMBERED_MAX:
+            self.rows.clear()
+        self.rows[id_] = n, type_set, modified_at
 
     def name_id(self, name: str) -> int:
         number = self.names.get(name)

@@ -10,6 +10,8 @@ from msgspec import Struct
 from hanse.node.store.indexing import KINDS, SHAPE_NAMES
 from hanse.node.store.times import now_us
 
+# ruff: noqa: S608  only numbers and our own words are put into statements
+
 
 class TypeInfo(Struct):
     name: str
@@ -24,32 +26,32 @@ class AttributeInfo(Struct):
     types: set[str]  # of the entities that have it
 
 
-_COUNT = "SELECT type_set, count(*) FROM entities WHERE n NOT IN (SELECT n FROM entities WHERE expires_us <= ?) GROUP BY type_set"
-_ATTRIBUTES = f"""SELECT key / {KINDS} AS name, type_set, shape, count(DISTINCT entity) FROM facts
-    WHERE key >= ? AND key < ? AND entity NOT IN (SELECT n FROM entities WHERE expires_us <= ?) GROUP BY type_set, shape"""  # noqa: S608
+_ALIVE = "NOT IN (SELECT n FROM entities WHERE expires_us <= ?)"
 
 
 def discover_types(connection: sqlite3.Connection) -> list[TypeInfo]:
     found: dict[str, TypeInfo] = {}
     sets = _type_sets(connection)
-    for type_set, count in connection.execute(_COUNT, (now_us(),)):
+    for type_set, count in connection.execute(
+        f"SELECT type_set, count(*) FROM entities WHERE n {_ALIVE} GROUP BY 1", (now_us(),)
+    ):
         for name in sets[type_set]:
-            info = found.setdefault(name, TypeInfo(name, 0, {}))
-            info.entities += count
-    for attribute, type_set, shape, _ in _attributes(connection):
+            found.setdefault(name, TypeInfo(name, 0, {})).entities += count
+    for attribute, type_set, kind in _kinds(connection):
         for name in sets[type_set]:
-            found[name].attributes.setdefault(attribute, set()).add(SHAPE_NAMES.get(shape, "Property"))
+            found[name].attributes.setdefault(attribute, set()).add(kind)
     return sorted(found.values(), key=lambda info: info.name)
 
 
 def discover_attributes(connection: sqlite3.Connection) -> list[AttributeInfo]:
     found: dict[str, AttributeInfo] = {}
     sets = _type_sets(connection)
-    for attribute, type_set, shape, count in _attributes(connection):
+    for attribute, type_set, kind in _kinds(connection):
         info = found.setdefault(attribute, AttributeInfo(attribute, 0, set(), set()))
-        info.entities += count
-        info.kinds.add(SHAPE_NAMES.get(shape, "Property"))
+        info.kinds.add(kind)
         info.types |= sets[type_set]
+    for attribute, count in _counts(connection):
+        found[attribute].entities = count
     return sorted(found.values(), key=lambda info: info.name)
 
 
@@ -57,10 +59,33 @@ def _type_sets(connection: sqlite3.Connection) -> dict[int, set[str]]:
     return {id_: set(msgspec.json.decode(types)) for id_, types in connection.execute("SELECT id, types FROM type_sets")}
 
 
-def _attributes(connection: sqlite3.Connection) -> list[tuple[str, int, int, int]]:
+def _kinds(connection: sqlite3.Connection) -> list[tuple[str, int, str]]:
+    """Which attributes, of which kinds, entities with these types have."""
+    rows = connection.execute(
+        f"""SELECT a.name, f.type_set, f.shape FROM (SELECT DISTINCT key / {KINDS} AS name, type_set, shape FROM facts
+        WHERE entity {_ALIVE}) AS f JOIN names AS a ON a.id = f.name""",
+        (now_us(),),
+    )
+    return [(name, type_set, SHAPE_NAMES.get(shape, "Property")) for name, type_set, shape in rows]
+
+
+def _counts(connection: sqlite3.Connection) -> list[tuple[str, int]]:
+    """How many entities have each attribute: values of one kind are counted as they lie, of several kinds entity by entity."""
     at = now_us()
+    rows = connection.execute(
+        f"SELECT key, count(*) FROM (SELECT DISTINCT key, entity FROM facts WHERE entity {_ALIVE}) GROUP BY key", (at,)
+    ).fetchall()
+    keys: dict[int, list[tuple[int, int]]] = {}
+    for key, count in rows:
+        keys.setdefault(key // KINDS, []).append((key, count))
     found = []
-    for id_, name in connection.execute("SELECT id, name FROM names").fetchall():
-        for _, type_set, shape, count in connection.execute(_ATTRIBUTES, (id_ * KINDS, (id_ + 1) * KINDS, at)):
-            found.append((name, type_set, shape, count))
+    for number, counted in keys.items():
+        count = counted[0][1]
+        if len(counted) > 1:
+            listed = ",".join(str(key) for key, _ in counted)
+            (count,) = connection.execute(
+                f"SELECT count(DISTINCT entity) FROM facts WHERE key IN ({listed}) AND entity {_ALIVE}", (at,)
+            ).fetchone()
+        (name,) = connection.execute("SELECT name FROM names WHERE id = ?", (number,)).fetchone()
+        found.append((name, count))
     return found

@@ -157,6 +157,12 @@ def _compare(
     base = writer.name_id(name) * KINDS
     was = facts(known) if known else {}
     is_ = facts(instances) if instances else {}
+    was_in = boxes(known) if known else []
+    is_in = boxes(instances) if instances else []
+    if was_in:  # that it is somewhere says that it is
+        was.pop((OTHER, 0), None)
+    if is_in:
+        is_.pop((OTHER, 0), None)
     if was != is_:
         for (kind, value), shape in was.items():
             if is_.get((kind, value)) != shape:
@@ -164,8 +170,6 @@ def _compare(
         for (kind, value), shape in is_.items():
             if was.get((kind, value)) != shape:
                 added.append((base + kind, n, value, type_set, shape))
-    was_in = boxes(known) if known else []
-    is_in = boxes(instances) if instances else []
     if was_in != is_in:
         shape = SHAPES["GeoProperty"]
         for id_ in _move(writer, n, base + PLACE, bool(was_in), is_in):

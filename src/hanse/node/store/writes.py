@@ -27,7 +27,6 @@ INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
 
 _encode = msgspec.json.Encoder().encode
 
-_FIND = "SELECT n, type_set, modified_at FROM entities WHERE id = ?"
 _CREATE = """INSERT INTO entities(id, type_set, created_at, modified_at, expires_us, document)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING"""
 _UPDATE = "UPDATE entities SET modified_at = ?, expires_us = ?, document = ? WHERE n = ?"
@@ -78,12 +77,13 @@ def _create(connection: Writer, entity: Entity) -> None:
         _delete(connection, entity.id, None)
         cursor = connection.execute(_CREATE, values)
     assert cursor.lastrowid is not None
+    connection.keep_row(entity.id, cursor.lastrowid, type_set, entity.modified_at)
     follow(connection, cursor.lastrowid, None, entity, type_set)
 
 
 def _update(connection: Writer, before: Entity, after: Entity) -> bool:
     """False: the entity is not there as `before` says, and has been taken away whole."""
-    row = connection.execute(_FIND, (after.id,)).fetchone()
+    row = connection.row(after.id)
     if row is None:
         return False
     n, type_set, modified_at = row
@@ -95,6 +95,7 @@ def _update(connection: Writer, before: Entity, after: Entity) -> bool:
     if after.types != before.types:
         type_set = connection.type_set(after.types)
         connection.execute("UPDATE entities SET type_set = ? WHERE n = ?", (type_set, n))
+    connection.keep_row(after.id, n, type_set, after.modified_at)
     follow(connection, n, before, after, type_set)
     return True
 
@@ -103,6 +104,7 @@ def _delete(connection: Writer, id_: str, before: Entity | None) -> None:
     row = connection.execute("SELECT n, type_set, modified_at, document FROM entities WHERE id = ?", (id_,)).fetchone()
     if row is None:
         return
+    connection.rows.pop(id_, None)
     n, type_set, modified_at, document = row
     if before is None or before.modified_at != modified_at:
         before = decode_entity(document)
