@@ -19,12 +19,13 @@ from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.representation import View
 from hanse.ngsild.temporal import SCOPE, Page
 from hanse.ngsild.temporal_parsing import TemporalQuery
-from hanse.node.store import Store, Write
+from hanse.node.store import Store
 from hanse.node.store import history as stored
 from hanse.node.store.history_search import find
 from hanse.node.store.history_writes import (
     AddInstances,
     ChangeInstance,
+    CheckedWrite,
     EndAttribute,
     RemoveAttribute,
     RemoveEvolution,
@@ -79,28 +80,26 @@ class History:
         return write.created
 
     async def add_attributes(self, id_: str, types: tuple[str, ...], attributes: Attributes, now: str) -> None:
-        await self._known(id_, AddInstances(id_, types, attributes, now, may_create=False))
+        await self._checked(AddInstances(id_, types, attributes, now, may_create=False))
 
     async def remove(self, id_: str) -> None:
-        await self._known(id_, RemoveEvolution(id_))
+        await self._checked(RemoveEvolution(id_))
 
     async def remove_attribute(self, id_: str, attribute: str, dataset: str | None = None, *, every: bool = False) -> None:
-        await self._known(id_, RemoveAttribute(id_, attribute, dataset, every))
+        await self._checked(RemoveAttribute(id_, attribute, dataset, every))
 
     async def end_attribute(self, id_: str, attribute: str, now: str, dataset: str | None = None, *, every: bool = False) -> None:
         """An attribute of an entity that has a past and no present is deleted: that is the last of it."""
-        await self._known(id_, EndAttribute(id_, attribute, now, dataset, every))
+        await self._checked(EndAttribute(id_, attribute, now, dataset, every))
 
     async def change_instance(self, id_: str, attribute: str, instance_id: str, patch: Instance, now: str) -> None:
-        await self._known(id_, ChangeInstance(id_, attribute, instance_id, patch, now))
+        await self._checked(ChangeInstance(id_, attribute, instance_id, patch, now))
 
     async def remove_instance(self, id_: str, attribute: str, instance_id: str) -> None:
-        await self._known(id_, RemoveInstance(id_, attribute, instance_id))
+        await self._checked(RemoveInstance(id_, attribute, instance_id))
 
-    async def _known(self, id_: str, write: Write) -> None:
-        """A write that fails costs the others of its batch time, so what would surely fail is not tried."""
-        if not await self._store.read(lambda connection: stored.is_known(connection, id_)):
-            raise ResourceNotFound(f"nothing is known of the past of {id_!r}")
+    async def _checked(self, write: CheckedWrite) -> None:
+        await self._store.read(write.check)
         await self._store.submit(write)
 
 

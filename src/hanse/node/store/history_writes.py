@@ -1,9 +1,13 @@
-"""What the temporal API writes to the past of entities. Each write finds out itself whether what it is about is there."""
+"""What the temporal API writes to the past of entities.
+
+Each write finds out itself whether what it is about is there. A write that fails costs the others of its batch time, so `check`
+asks the same beforehand, of a reader; it also finds the row that is meant, which may take long, so that `apply` need not.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +18,7 @@ from hanse.ngsild.temporal import SCOPE, gone, patched
 from hanse.ngsild.temporal_parsing import to_text, to_us
 from hanse.node.store.connection import Writer
 from hanse.node.store.history import BY_DEFAULT, datasets, is_known
-from hanse.node.store.writes import new_instance_id
+from hanse.node.store.writes import Write, new_instance_id
 
 _ADD: Final = """INSERT INTO history
     (entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
@@ -51,6 +55,11 @@ def add_scopes(connection: Writer, id_: str, scopes: tuple[str, ...], at: str) -
     connection.execute(_ADD, row)
 
 
+class CheckedWrite(Write, Protocol):
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Raises ResourceNotFound, and BadRequestData, if the write would."""
+
+
 class AddInstances(Struct):
     """Add instances to the past of an entity, or replace those that were observed at the same time; `created`: it had none."""
 
@@ -61,11 +70,14 @@ class AddInstances(Struct):
     may_create: bool = True
     created: bool = False
 
+    def check(self, connection: sqlite3.Connection) -> None:
+        if not self.may_create:
+            _check_known(connection, self.id)
+
     def apply(self, connection: Writer, /) -> None:
+        self.check(connection)
         at_us = to_us(self.at) or 0
         row = connection.execute("SELECT types FROM temporal_entities WHERE id = ? AND deleted_us IS NULL", (self.id,)).fetchone()
-        if row is None and not self.may_create:
-            raise _no_entity(self.id)
         self.created = row is None
         types = tuple(dict.fromkeys((*(_decode_names(row[0]) if row else ()), *self.types)))
         connection.execute(_PUT_ENTITY, (self.id, _encode(types).decode(), at_us))
@@ -93,8 +105,11 @@ class AddInstances(Struct):
 class RemoveEvolution(Struct, frozen=True):
     id: str
 
-    def apply(self, connection: Writer, /) -> None:
+    def check(self, connection: sqlite3.Connection) -> None:
         _check_known(connection, self.id)
+
+    def apply(self, connection: Writer, /) -> None:
+        self.check(connection)
         forget(connection, self.id)
 
 
@@ -106,15 +121,22 @@ class RemoveAttribute(Struct, frozen=True):
     dataset: str | None = None
     every: bool = False
 
-    def apply(self, connection: Writer, /) -> None:
+    def check(self, connection: sqlite3.Connection) -> None:
         _check_known(connection, self.id)
-        which, values = ("", ()) if self.every else (" AND dataset IS ?", (self.dataset,))
-        found = connection.execute(
-            f"DELETE FROM history WHERE entity = ? AND attribute = ?{which}",  # noqa: S608
-            (self.id, self.attribute, *values),
-        )
-        if found.rowcount == 0:
+        if connection.execute(f"SELECT 1 FROM history WHERE {self._which} LIMIT 1", self._values).fetchone() is None:  # noqa: S608
             raise _no_attribute(self.id)
+
+    def apply(self, connection: Writer, /) -> None:
+        self.check(connection)
+        connection.execute(f"DELETE FROM history WHERE {self._which}", self._values)  # noqa: S608
+
+    @property
+    def _which(self) -> str:
+        return "entity = ? AND attribute = ?" + ("" if self.every else " AND dataset IS ?")
+
+    @property
+    def _values(self) -> tuple[str | None, ...]:
+        return (self.id, self.attribute) if self.every else (self.id, self.attribute, self.dataset)
 
 
 class EndAttribute(Struct, frozen=True):
@@ -126,15 +148,15 @@ class EndAttribute(Struct, frozen=True):
     dataset: str | None = None
     every: bool = False
 
-    def apply(self, connection: Writer, /) -> None:
+    def check(self, connection: sqlite3.Connection) -> None:
         _check_known(connection, self.id)
+        if not self._kinds(connection):
+            raise _no_attribute(self.id)
+
+    def apply(self, connection: Writer, /) -> None:
+        self.check(connection)
         at_us = to_us(self.at)
-        ended = False
-        for dataset in datasets(connection, self.id, self.attribute) if self.every else (self.dataset,):
-            kind = _kind_now(connection, self.id, self.attribute, dataset)
-            if kind is None:
-                continue
-            ended = True
+        for dataset, kind in self._kinds(connection).items():
             if self.attribute == SCOPE:
                 add_scopes(connection, self.id, (), self.at)
                 connection.execute("UPDATE temporal_entities SET scopes = '[]' WHERE id = ?", (self.id,))
@@ -142,21 +164,25 @@ class EndAttribute(Struct, frozen=True):
                 instance = _encode(gone(kind, dataset))
                 row = (self.id, self.attribute, dataset, new_instance_id(), None, at_us, at_us, at_us, instance)
                 connection.execute(_ADD, row)
-        if not ended:
-            raise _no_attribute(self.id)
+
+    def _kinds(self, connection: sqlite3.Connection) -> dict[str | None, str]:
+        """Which datasets are meant that are not over yet, and what kind of attribute each is."""
+        meant = datasets(connection, self.id, self.attribute) if self.every else (self.dataset,)
+        kinds = {dataset: _kind_now(connection, self.id, self.attribute, dataset) for dataset in meant}
+        return {dataset: kind for dataset, kind in kinds.items() if kind is not None}
 
 
 def _kind_now(connection: sqlite3.Connection, id_: str, attribute: str, dataset: str | None) -> str | None:
     """What kind of attribute the end of a series is; None: it has been deleted, or there is none."""
     row = connection.execute(
-        """SELECT instance, deleted_us FROM history WHERE entity = ? AND attribute = ? AND dataset IS ?
-        ORDER BY seq DESC LIMIT 1""",
+        f"""SELECT instance, deleted_us FROM history WHERE entity = ? AND attribute = ? AND dataset IS ?
+        ORDER BY {BY_DEFAULT} DESC, seq DESC LIMIT 1""",  # noqa: S608
         (id_, attribute, dataset),
     ).fetchone()
     return None if row is None or row[1] is not None else msgspec.json.decode(_decode(row[0])["type"], type=str)
 
 
-class ChangeInstance(Struct, frozen=True):
+class ChangeInstance(Struct):
     """Change one instance, which keeps its id, its datasetId and the time of its creation: members that are said, no others."""
 
     id: str
@@ -164,40 +190,55 @@ class ChangeInstance(Struct, frozen=True):
     instance_id: str
     patch: Instance
     at: str
+    seq: int | None = None
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        self.seq = _found(connection, self.id, self.attribute, self.instance_id, self.seq)
+        self._changed(connection)
 
     def apply(self, connection: Writer, /) -> None:
-        seq, created_us, dataset = _place(connection, self.id, self.attribute, self.instance_id)
-        (raw,) = connection.execute("SELECT instance FROM history WHERE seq = ?", (seq,)).fetchone()
-        instance = patched(msgspec.json.decode(raw), self.patch) | {"createdAt": to_text(created_us), "modifiedAt": self.at}
-        instance.pop("datasetId", None)
-        if dataset is not None:
-            instance["datasetId"] = dataset
+        self.check(connection)
+        instance = self._changed(connection)
         connection.execute(
             "UPDATE history SET observed_us = ?, modified_us = ?, deleted_us = NULL, instance = ? WHERE seq = ?",
-            (to_us(instance.get("observedAt", "")), to_us(self.at), _encode(_kept(instance)), seq),
+            (to_us(instance.get("observedAt", "")), to_us(self.at), _encode(instance), self.seq),
         )
 
+    def _changed(self, connection: sqlite3.Connection) -> Instance:
+        created_us, dataset, raw = connection.execute(
+            "SELECT created_us, dataset, instance FROM history WHERE seq = ?", (self.seq,)
+        ).fetchone()
+        instance = _kept(patched(msgspec.json.decode(raw), self.patch))
+        instance |= {"createdAt": to_text(created_us), "modifiedAt": self.at}
+        instance.pop("datasetId", None)
+        return instance if dataset is None else instance | {"datasetId": dataset}
 
-class RemoveInstance(Struct, frozen=True):
+
+class RemoveInstance(Struct):
     id: str
     attribute: str
     instance_id: str
+    seq: int | None = None
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        self.seq = _found(connection, self.id, self.attribute, self.instance_id, self.seq)
 
     def apply(self, connection: Writer, /) -> None:
-        seq, _, _ = _place(connection, self.id, self.attribute, self.instance_id)
-        connection.execute("DELETE FROM history WHERE seq = ?", (seq,))
+        self.check(connection)
+        connection.execute("DELETE FROM history WHERE seq = ?", (self.seq,))
 
 
-def _place(connection: sqlite3.Connection, id_: str, attribute: str, instance_id: str) -> tuple[int, int, str | None]:
-    """Number, creation and dataset of one instance."""
+def _found(connection: sqlite3.Connection, id_: str, attribute: str, instance_id: str, seq: int | None) -> int:
+    """The number of an instance, which is known already if `seq` is given. Raises ResourceNotFound."""
     _check_known(connection, id_)
-    found: tuple[int, int, str | None] | None = connection.execute(
-        "SELECT seq, created_us, dataset FROM history WHERE entity = ? AND attribute = ? AND instance_id = ?",
-        (id_, attribute, instance_id),
+    known = "" if seq is None else " AND seq = ?"
+    row = connection.execute(
+        f"SELECT seq FROM history WHERE entity = ? AND attribute = ? AND instance_id = ?{known}",  # noqa: S608
+        (id_, attribute, instance_id) if seq is None else (id_, attribute, instance_id, seq),
     ).fetchone()
-    if found is None:
+    if row is None:
         raise ResourceNotFound(f"the past of {id_!r} has no instance {instance_id!r} of this attribute")
-    return found
+    return int(row[0])
 
 
 def _kept(instance: Instance) -> Instance:
