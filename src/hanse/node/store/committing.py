@@ -21,6 +21,7 @@ from typing import Final
 
 from hanse.ngsild.entity import Entity
 from hanse.ngsild.errors import NgsiLdError, TooManyPending
+from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.connection import Writer
 from hanse.node.store.writes import SaveChange, Write
 
@@ -48,7 +49,14 @@ class Submission:
 
 
 class Committer:
-    def __init__(self, writer: Writer, pending_max: int, upkeep: Upkeep, settled: Callable[[str, Entity | None], None]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        pending_max: int,
+        upkeep: Upkeep,
+        settled: Callable[[str, Entity | None], None],
+        checkpointer: Checkpointer,
+    ) -> None:
         self.writer = writer
         self.pending_max = pending_max
         self.pending = 0  # writes that are not yet durable
@@ -58,6 +66,7 @@ class Committer:
         self.commits = 0
         self._upkeep = upkeep
         self._settled = settled
+        self._checkpointer = checkpointer
         self._waiting: deque[Submission] = deque()
         self._batch: list[Submission] = []
         self._applied = 0  # submissions of the batch that are applied already
@@ -96,6 +105,7 @@ class Committer:
             else:
                 self._working = False
         self._thread.shutdown()
+        self._checkpointer.close()
 
     # --- one batch after the other ------------------------------------------------------------------------------------
 
@@ -151,6 +161,9 @@ class Committer:
             for submission in self._batch:
                 submission.error = failure
             self.writer.rollback_all()
+            return
+        with suppress(sqlite3.Error):  # the commit is done; another one will try again
+            self._checkpointer.after_commit(self.writer)
 
     def _one_by_one(self) -> None:
         writer = self.writer

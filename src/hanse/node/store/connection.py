@@ -18,7 +18,7 @@ STATEMENTS_REMEMBERED: Final = 256
 WRITER_CACHE_KIB: Final = 16_384
 READER_CACHE_KIB: Final = 8_192
 
-CHECKPOINT_PAGES: Final = 8_000
+CHECKPOINT_PAGES: Final = 32_000  # in a commit, should the thread that does it not come to it (checkpoint.py)
 WAL_BYTES_KEPT: Final = 64 << 20
 
 
@@ -96,6 +96,13 @@ def open_writer(path: Path, *, durable: bool) -> Writer:
     connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES_KEPT}")
     _set_up(connection, WRITER_CACHE_KIB)
+    return connection
+
+
+def open_checkpointer(path: Path, *, durable: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+    connection.execute("PRAGMA cache_size=-64")
     return connection
 
 

@@ -24,6 +24,7 @@ from hanse.ngsild.entity import Entity, decode_entity, now_text
 from hanse.ngsild.query import EntityQuery
 from hanse.node.settings import StoreSection
 from hanse.node.store import outbox
+from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.committing import Committer
 from hanse.node.store.connection import open_reader, open_writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
@@ -58,7 +59,9 @@ class Store:
         writer.remember()
         self._reader = open_reader(path)
         self._upkeep = Upkeep(settings)
-        self._committer = Committer(writer, settings.pending_writes_max, self._upkeep, self._settled)
+        self._committer = Committer(
+            writer, settings.pending_writes_max, self._upkeep, self._settled, Checkpointer(path, durable=temporary is None)
+        )
         self._recent: OrderedDict[str, Entity] = OrderedDict()
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
