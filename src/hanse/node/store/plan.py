@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from hanse.filters import compile_q
+from hanse.filters.terms import Pattern
 from hanse.ngsild.query import EntityQuery, EntitySelector
 from hanse.node.store.checks import Check, document_check
 from hanse.node.store.patterns import literal_prefix
@@ -25,6 +26,7 @@ from hanse.node.store.sql import (
     has_attribute,
     joined,
     numbers,
+    pattern_condition,
     q_condition,
     scope_condition,
     type_sets,
@@ -63,7 +65,10 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int) -> Plan:
             condition = q_condition(connection, node)
             if condition is None:
                 rest_q = True
-            else:
+                if isinstance(node, Pattern):
+                    condition = pattern_condition(connection, node, len(selection.patterns))
+                    selection.patterns.append(node.pattern)
+            if condition is not None:
                 conditions.append(condition)
     if query.scope_q:
         condition = scope_condition(connection, query.scope_q)
@@ -104,7 +109,7 @@ class _Selection:
         if selector.ids:
             parts.append(Sql(f"e.id IN ({','.join('?' * len(selector.ids))})", selector.ids))
         if selector.id_pattern is not None:
-            parts.append(Sql(f"id_matches({len(self.patterns)}, e.id)"))
+            parts.append(Sql(f"text_matches({len(self.patterns)}, e.id)"))
             self.patterns.append(selector.id_pattern)
         return joined(parts, " AND ") if parts else Sql("1")
 

@@ -45,7 +45,7 @@ class Searcher:
         self._patterns: list[Callable[[str], bool]] = []
         self._error: Exception | None = None
         connection.create_function("document_matches", 1, self._document_matches)
-        connection.create_function("id_matches", 2, self._id_matches)
+        connection.create_function("text_matches", 2, self._text_matches)
         connection.set_progress_handler(self._is_late, STEPS_BETWEEN_LOOKS)
 
     def run(self, work: Callable[[], T]) -> T:
@@ -141,8 +141,8 @@ class Searcher:
             self._error = error
             raise
 
-    def _id_matches(self, number: int, id_: str) -> bool:
-        return self._patterns[number](id_)
+    def _text_matches(self, number: int, text: str) -> bool:
+        return self._patterns[number](text)
 
     def _too_late(self) -> TooComplexQuery:
         return TooComplexQuery(f"the query took more than {self.query_ms_max} ms; add a condition that few entities meet")

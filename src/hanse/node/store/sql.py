@@ -95,6 +95,23 @@ def q_condition(connection: sqlite3.Connection, node: Node) -> Condition | None:
     return Condition(Sql(f"(NOT {inside.probe.text} AND {some.probe.text})", inside.probe.values + some.probe.values))
 
 
+def pattern_condition(connection: sqlite3.Connection, node: Pattern, number: int) -> Condition | None:
+    """Those whose texts may match pattern `number` of the query: of long ones the index knows the beginning only."""
+    path = node.path
+    if node.negated or path.inner or len(path.names) != 1 or path.names[0] in ENTITY_MEMBERS:
+        return None
+    name = name_number(connection, path.names[0])
+    if name is None:
+        return NEVER
+    key = name * KINDS + TEXT
+    may_match = f"(length({{value}}) > {TEXT_MAX} OR text_matches({number}, {{value}}))"
+    inside, column = may_match.replace("{value}", "value"), may_match.replace("{value}", "f.value")
+    return Condition(
+        Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {inside})"),
+        column=Sql(f"f.key = {key} AND {column}"),
+    )
+
+
 def either(parts: list[Condition]) -> Condition:
     if len(parts) == 1:
         return parts[0]
