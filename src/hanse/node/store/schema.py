@@ -57,6 +57,7 @@ CREATE TABLE temporal_entities(
     modified_us INTEGER NOT NULL,  -- of types and scopes; of attributes it is that of their newest instance in `history`
     deleted_us INTEGER
 );
+CREATE INDEX temporal_entities_ended ON temporal_entities(deleted_us) WHERE deleted_us IS NOT NULL;
 CREATE TABLE history(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     entity TEXT NOT NULL,

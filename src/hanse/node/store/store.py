@@ -28,6 +28,7 @@ from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.committing import Committer
 from hanse.node.store.connection import open_reader, open_writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
+from hanse.node.store.history import ensure
 from hanse.node.store.log import LogRecord, read_records
 from hanse.node.store.schema import StoreError, migrate
 from hanse.node.store.search import Found, Searcher
@@ -55,6 +56,7 @@ class Store:
         self._query_ms_max = query_ms_max
         self._writer = writer = open_writer(path, durable=temporary is None)
         migrate(writer)
+        ensure(writer)
         writer.dead_letters_max = settings.dead_letters_max
         writer.remember()
         self._reader = open_reader(path)

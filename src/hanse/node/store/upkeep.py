@@ -6,10 +6,12 @@ from typing import Final
 
 from hanse.node.settings import StoreSection
 from hanse.node.store.connection import Writer
+from hanse.node.store.history import purge
 from hanse.node.store.times import now_us
 
 EVERY_WRITES: Final = 256
 ROWS_AT_ONCE: Final = 1_024  # four times what may have come since: it catches up
+ROUNDS_BETWEEN_PURGES: Final = 16  # of what belongs to entities that are no more
 _DAY_US: Final = 86_400 * 1_000_000
 
 
@@ -18,6 +20,7 @@ class Upkeep:
         self._log_max = settings.log_records_max
         self._history_us = settings.history_days * _DAY_US
         self._writes = EVERY_WRITES  # look once early
+        self._rounds = 0
 
     def __call__(self, writer: Writer, writes: int) -> None:
         """With a batch of so many writes, in its transaction."""
@@ -28,6 +31,9 @@ class Upkeep:
             self._trim_log(writer, rows)
             if self._history_us:
                 self._trim_history(writer, rows)
+            self._rounds += 1
+            if self._rounds % ROUNDS_BETWEEN_PURGES == 0:
+                purge(writer, rows * ROUNDS_BETWEEN_PURGES)
 
     def _trim_log(self, writer: Writer, rows: int) -> None:
         first, last = writer.execute("SELECT (SELECT min(offset) FROM log), (SELECT max(offset) FROM log)").fetchone()

@@ -57,6 +57,10 @@ class SaveChange(Struct, frozen=True):
         elif before is None or not _update(connection, before, after):
             _create(connection, after)
         _note_past(connection, before, after, at_us)
+        if before is None or after is None or before.scopes != after.scopes:
+            from hanse.node.store.history_writes import follow_scopes  # which makes its rows as this module does
+
+            follow_scopes(connection, change)
         rows = _history(entity.id, _attribute_changes(change), at_us)
         first_seq: int | None = 0
         if rows:
