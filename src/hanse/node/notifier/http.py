@@ -1,4 +1,7 @@
-"""Letters by HTTP: POST, connections kept, redirects not followed, answers read no further than needed."""
+"""Letters by HTTP: POST, connections kept, redirects not followed, answers read no further than needed.
+
+Plain addresses, which are nearly all inside a city's own network, go by `wire`; TLS and odd ones by a general client.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from hanse.node.notifier.queue import WINDOW, SendingFailed
+from hanse.node.notifier.wire import ANSWER_BYTES_MAX, CONNECTIONS_MAX, Pool, target
 
 if TYPE_CHECKING:
     from hanse.ngsild.notifications import Letter
 
-CONNECTIONS_MAX: Final = 512
-ANSWER_BYTES_MAX: Final = 65_536
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429})
 
 
 class HttpSender:
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
+        self._pool = Pool()
         self._session: aiohttp.ClientSession | None = None
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
@@ -42,6 +45,12 @@ class HttpSender:
     async def send(self, letter: Letter) -> None:
         """Done when the endpoint has taken it. Raises SendingFailed."""
         seconds = letter.timeout_s or self._timeout_s
+        to = target(letter.uri, letter.headers)
+        status, location = await (self._by_session(letter, seconds) if to is None else self._pool.post(to, letter, seconds))
+        if not 200 <= status < 300:
+            raise refused(status, location)
+
+    async def _by_session(self, letter: Letter, seconds: float) -> tuple[int, str]:
         try:
             response = await self._open().post(
                 letter.uri, data=letter.body, headers=letter.headers, timeout=self._timeout(seconds), allow_redirects=False
@@ -58,10 +67,10 @@ class HttpSender:
             raise SendingFailed(f"the uri cannot be used: {error}", is_final=True) from None
         except (aiohttp.ClientError, OSError) as error:
             raise SendingFailed(f"{type(error).__name__}: {error}") from None
-        if not 200 <= response.status < 300:
-            raise refused(response.status, response.headers.get("Location", ""))
+        return response.status, response.headers.get("Location", "")
 
     async def close(self) -> None:
+        await self._pool.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
