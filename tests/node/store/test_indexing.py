@@ -50,7 +50,8 @@ def _index_rows(store: Store) -> list[Any]:
     return [
         sorted(
             read(
-                """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7, 0, f.value), t.types, f.shape, typeof(f.value)
+                """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7, substr(f.value, 9), f.value), t.types, f.shape,
+                typeof(f.value)
                 FROM facts AS f JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
                 JOIN type_sets AS t ON t.id = f.type_set"""
             ).fetchall(),
@@ -59,7 +60,9 @@ def _index_rows(store: Store) -> list[Any]:
         read("SELECT e.id, s.scope FROM scopes AS s JOIN entities AS e ON e.n = s.entity ORDER BY 1, 2").fetchall(),
         read(
             """SELECT e.id, a.name, p.west, p.east, p.south, p.north FROM places AS p JOIN entities AS e ON e.n = p.entity
-            JOIN names AS a ON a.id = p.name JOIN facts AS f ON f.key = p.name * 8 + 7 AND f.entity = p.entity AND f.value = p.id
+            JOIN names AS a ON a.id = p.name
+            JOIN facts AS f ON f.key = p.name * 8 + 7 AND f.entity = p.entity
+            AND hex(substr(f.value, 1, 8)) = printf('%016X', p.id)
             ORDER BY 1, 2, 3, 4, 5, 6"""
         ).fetchall(),
         read("SELECT (SELECT count(*) FROM facts), (SELECT count(*) FROM scopes), (SELECT count(*) FROM places)").fetchone(),

@@ -14,10 +14,10 @@ from msgspec import Struct
 from hanse.filters import compile_q
 from hanse.model.geofence import half_chord_squared
 from hanse.ngsild.entity import Attributes, decode_entity
-from hanse.ngsild.geo import EARTH_RADIUS_M, Box, GeoQuery, Shape, value_matches
+from hanse.ngsild.geo import EARTH_RADIUS_M, Box, GeoQuery, Shape, geo_matches
 from hanse.ngsild.query import ENTITY_MEMBERS, q_predicate
 from hanse.ngsild.scope_query import scope_matches
-from hanse.node.store.indexing import point
+from hanse.node.store.indexing import place_point
 
 Check: TypeAlias = Callable[[bytes], bool]
 
@@ -28,36 +28,43 @@ class Scoped(Struct):
     scopes: tuple[str, ...] = ()
 
 
-def document_check(q: str, geo: GeoQuery | None, scope_q: str) -> Check | None:
-    """Whether a document satisfies those of the three that are given; None: none is."""
-    checks: list[Callable[[Attributes], bool]] = []
-    names: set[str] = set()
-    whole: list[Check] = []
+def document_check(q: str, scope_q: str) -> Check | None:
+    """Whether a document satisfies those of the two that are given; None: none is."""
+    checks: list[Check] = []
     if scope_q:
-        whole.append(lambda document: scope_matches(scope_q, _scoped(document).scopes))
+        checks.append(lambda document: scope_matches(scope_q, _scoped(document).scopes))
     if q:
-        filter_ = compile_q(q)
-        firsts = {path.names[0] for path in filter_.paths}
-        if firsts & ENTITY_MEMBERS:
-            of_entity = q_predicate(q)
-            whole.append(lambda document: of_entity(decode_entity(document)))
-        else:
-            names |= firsts
-            checks.append(filter_.matches)
-    if geo is not None:
-        names.add(geo.geoproperty)
-        checks.append(_geo_check(geo))
-    if checks:
-        decode = _partial_decoder(frozenset(names))
-        if len(checks) == 1:
-            (only,) = checks
-            whole.append(lambda document: only(decode(document)))
-        else:
-            first, second = checks
-            whole.append(lambda document: first(attributes := decode(document)) and second(attributes))
-    if len(whole) <= 1:
-        return whole[0] if whole else None
-    return lambda document: all(check(document) for check in whole)
+        checks.append(_q_check(q))
+    if len(checks) <= 1:
+        return checks[0] if checks else None
+    return lambda document: all(check(document) for check in checks)
+
+
+def _q_check(q: str) -> Check:
+    filter_ = compile_q(q)
+    names = frozenset(path.names[0] for path in filter_.paths)
+    if names & ENTITY_MEMBERS:
+        of_entity = q_predicate(q)
+        return lambda document: of_entity(decode_entity(document))
+    decode, matches = _partial_decoder(names), filter_.matches
+    return lambda document: matches(decode(document))
+
+
+class GeoCheck:
+    """A geo-query, asked of places and, where these do not say enough, of documents."""
+
+    def __init__(self, geo: GeoQuery) -> None:
+        self._geo = geo
+        self._of_point = _point_check(geo)
+        self._decode = _partial_decoder(frozenset({geo.geoproperty}))
+
+    def place(self, value: bytes) -> bool | None:
+        """None: ask the document."""
+        position = None if self._of_point is None else place_point(value)
+        return self._of_point(*position) if position is not None and self._of_point is not None else None
+
+    def document(self, document: bytes) -> bool:
+        return geo_matches(self._geo, self._decode(document))
 
 
 _scoped = msgspec.json.Decoder(Scoped).decode
@@ -79,23 +86,6 @@ def _partial_decoder(names: frozenset[str]) -> Callable[[bytes], Attributes]:
         return {name: value for field, name in pairs if (value := getattr(found, field)) is not None}
 
     return attributes
-
-
-def _geo_check(geo: GeoQuery) -> Callable[[Attributes], bool]:
-    """`geo_matches`, with a short way for points, which nearly all geometries are."""
-    of_point = _point_check(geo)
-    name = geo.geoproperty
-
-    def check(attributes: Attributes) -> bool:
-        for instance in attributes.get(name, ()):
-            if instance.get("type") == "GeoProperty":
-                value = instance.get("value")
-                position = None if of_point is None else point(value)
-                if of_point(*position) if position is not None and of_point is not None else value_matches(geo, value):
-                    return True
-        return False
-
-    return check
 
 
 def _point_check(geo: GeoQuery) -> Callable[[float, float], bool] | None:

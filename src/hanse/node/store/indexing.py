@@ -8,16 +8,15 @@ same objects before and after a change cost nothing.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hanse.filters.paths import values_at
 from hanse.filters.values import number_value, temporal_value
 from hanse.ngsild.entity import VALUE_MEMBER
-from hanse.ngsild.geo import geometry_box
+from hanse.ngsild.geo import Box, geometry_box
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hanse.ngsild.entity import Attributes, Entity, Instance
     from hanse.node.store.connection import Writer
 
@@ -32,7 +31,10 @@ SHAPES: Final = {kind: number for number, kind in enumerate(VALUE_MEMBER, 1)}
 SHAPE_NAMES: Final = {number: kind for kind, number in SHAPES.items()}
 
 Fact: TypeAlias = tuple[int, Any, int]  # kind, value, shape
-Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north
+Place: TypeAlias = tuple[Box, bool]  # whether it is a plain point
+
+_NUMBER: Final = Struct(">q")
+_POINT: Final = Struct(">qdd")
 
 _ADD_FACT = "INSERT INTO facts(key, entity, value, type_set, shape) VALUES (?, ?, ?, ?, ?)"
 _DROP_FACT = "DELETE FROM facts WHERE key = ? AND entity = ? AND value = ?"
@@ -80,17 +82,28 @@ def moment_key(ns: int) -> bytes:
     return ns.to_bytes(MOMENT_BYTES, "big")
 
 
-def boxes(instances: list[Instance]) -> list[Box]:
+def places(instances: list[Instance]) -> list[Place]:
     """Where the geometries of an attribute are."""
-    found = []
+    found: list[Place] = []
     for instance in instances:
         if instance.get("type") == "GeoProperty":
             value = instance.get("value")
             position = point(value)
-            box = geometry_box(value) if position is None else position * 2
-            if box is not None:
-                found.append(box)
+            if position is not None:
+                found.append((position * 2, True))
+            elif (box := geometry_box(value)) is not None:
+                found.append((box, False))
     return found
+
+
+def place_value(id_: int, place: Place) -> bytes:
+    """What the fact of a place says: its number in the R*Tree and, of a point, where it is."""
+    (lon, lat, _, _), is_point = place
+    return _POINT.pack(id_, lon, lat) if is_point else _NUMBER.pack(id_)
+
+
+def place_point(value: bytes) -> tuple[float, float] | None:
+    return _POINT.unpack(value)[1:] if len(value) == _POINT.size else None
 
 
 def point(value: Any) -> tuple[float, float] | None:
@@ -157,8 +170,8 @@ def _compare(
     base = writer.name_id(name) * KINDS
     was = facts(known) if known else {}
     is_ = facts(instances) if instances else {}
-    was_in = boxes(known) if known else []
-    is_in = boxes(instances) if instances else []
+    was_in = places(known) if known else []
+    is_in = places(instances) if instances else []
     if was_in:  # that it is somewhere says that it is
         was.pop((OTHER, 0), None)
     if is_in:
@@ -172,26 +185,32 @@ def _compare(
                 added.append((base + kind, n, value, type_set, shape))
     if was_in != is_in:
         shape = SHAPES["GeoProperty"]
-        for id_ in _move(writer, n, base + PLACE, bool(was_in), is_in):
-            added.append((base + PLACE, n, id_, type_set, shape))
+        for value in _move(writer, n, base + PLACE, bool(was_in), is_in):
+            added.append((base + PLACE, n, value, type_set, shape))
 
 
-def _move(writer: Writer, n: int, key: int, was_somewhere: bool, now_in: list[Box]) -> Iterable[int]:
-    """Place an attribute's geometries anew; gives the numbers of those that were not placed before."""
-    kept: list[tuple[int]] = []
+def _move(writer: Writer, n: int, key: int, was_somewhere: bool, now_in: list[Place]) -> list[bytes]:
+    """Place an attribute's geometries anew; gives what to say of those that were not placed before."""
+    kept: list[bytes] = []
     if was_somewhere:
-        kept = writer.execute("SELECT value FROM facts WHERE key = ? AND entity = ?", (key, n)).fetchall()
-        surplus = kept[len(now_in) :]
-        if surplus:
-            writer.executemany("DELETE FROM places WHERE id = ?", surplus)
-            writer.executemany(_DROP_FACT, [(key, n, id_) for (id_,) in surplus])
-        for (id_,), (west, south, east, north) in zip(kept, now_in, strict=False):
+        kept = [value for (value,) in writer.execute("SELECT value FROM facts WHERE key = ? AND entity = ?", (key, n))]
+        for value in kept[len(now_in) :]:
+            writer.execute("DELETE FROM places WHERE id = ?", _NUMBER.unpack_from(value))
+            writer.execute(_DROP_FACT, (key, n, value))
+        for value, place in zip(kept, now_in, strict=False):
+            (id_,) = _NUMBER.unpack_from(value)
+            west, south, east, north = place[0]
             writer.execute(
                 "UPDATE places SET west = ?, east = ?, south = ?, north = ? WHERE id = ?", (west, east, south, north, id_)
             )
-    new = now_in[len(kept) :]
-    first = writer.places_next
-    writer.places_next += len(new)
-    for id_, (west, south, east, north) in enumerate(new, first):
+            writer.execute(
+                "UPDATE facts SET value = ? WHERE key = ? AND entity = ? AND value = ?", (place_value(id_, place), key, n, value)
+            )
+    added = []
+    for place in now_in[len(kept) :]:
+        id_ = writer.places_next
+        writer.places_next += 1
+        west, south, east, north = place[0]
         writer.execute("INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)", (id_, west, east, south, north, n, key // KINDS))
-    return range(first, first + len(new))
+        added.append(place_value(id_, place))
+    return added

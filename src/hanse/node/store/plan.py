@@ -77,10 +77,8 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int) -> Plan:
         else:
             conditions.append(condition)
     if query.geo is not None:
-        condition = geo_condition(connection, query.geo)
-        if condition is not None:
-            conditions.append(condition)
-    check = document_check(query.q if rest_q else "", query.geo, rest_scope)
+        conditions.append(geo_condition(connection, query.geo))
+    check = document_check(query.q if rest_q else "", rest_scope)
     return _Planner(connection, selection, conditions, check, now).plan()
 
 

@@ -16,7 +16,7 @@ from hanse.ngsild.entity import Entity, decode_entity
 from hanse.ngsild.errors import TooComplexQuery
 from hanse.ngsild.ordering import ABSENT, Key, order_key
 from hanse.ngsild.query import EntityQuery, Order
-from hanse.node.store.checks import Check
+from hanse.node.store.checks import Check, GeoCheck
 from hanse.node.store.ordering import order_sql
 from hanse.node.store.plan import Plan, plan
 from hanse.node.store.sql import Sql
@@ -42,9 +42,12 @@ class Searcher:
         self.query_ms_max = query_ms_max
         self._until = 0.0
         self._check: Check | None = None
+        self._geo: GeoCheck | None = None
         self._patterns: list[Callable[[str], bool]] = []
         self._error: Exception | None = None
         connection.create_function("document_matches", 1, self._document_matches)
+        connection.create_function("place_matches", 1, self._place_matches)
+        connection.create_function("geo_matches", 1, self._geo_matches)
         connection.create_function("text_matches", 2, self._text_matches)
         connection.set_progress_handler(self._is_late, STEPS_BETWEEN_LOOKS)
 
@@ -95,6 +98,7 @@ class Searcher:
     def _prepared(self, query: EntityQuery) -> Sql:
         made: Plan = plan(self.connection, query, now_us())
         self._check = made.check
+        self._geo = GeoCheck(query.geo) if query.geo is not None else None
         self._patterns = [pattern_search(pattern) for pattern in made.patterns]
         return made.source
 
@@ -133,10 +137,21 @@ class Searcher:
 
     def _document_matches(self, document: bytes) -> bool:
         assert self._check is not None
+        return self._checked(self._check, document)
+
+    def _geo_matches(self, document: bytes) -> bool:
+        assert self._geo is not None
+        return self._checked(self._geo.document, document)
+
+    def _place_matches(self, value: bytes) -> bool | None:
+        assert self._geo is not None
+        return self._geo.place(value)
+
+    def _checked(self, check: Check, document: bytes) -> bool:
         try:
             if time.monotonic() > self._until:  # one check may take as long as many steps
                 raise self._too_late()
-            return self._check(document)
+            return check(document)
         except Exception as error:
             self._error = error
             raise

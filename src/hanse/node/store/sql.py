@@ -242,16 +242,19 @@ def _known_scopes(connection: sqlite3.Connection) -> list[str] | None:
     return None if len(rows) > _SCOPES_KNOWN_MAX else [scope for (scope,) in rows]
 
 
-def geo_condition(connection: sqlite3.Connection, geo: GeoQuery) -> Condition | None:
-    """Those that may lie there: their boxes do. None: an index cannot tell."""
+def geo_condition(connection: sqlite3.Connection, geo: GeoQuery) -> Condition:
+    """Points say themselves where they are; of other geometries the document is asked."""
     bounds = geo_bounds(geo)
     number = name_number(connection, geo.geoproperty)
     if number is None:
         return NEVER
     key = number * KINDS + PLACE
-    is_somewhere = Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}})")
+    matches = """CASE place_matches({value}) WHEN 1 THEN 1 WHEN 0 THEN 0
+        ELSE (SELECT geo_matches(document) FROM entities WHERE n = {n}) END"""
+    probe = Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {matches.replace('{value}', 'value')})")
+    column = Sql(f"f.key = {key} AND " + matches.replace("{value}", "f.value").replace("{n}", "f.entity"))
     if bounds is None:
-        return Condition(is_somewhere)
+        return Condition(probe, column=column)
     parts = [
         Sql(
             f"SELECT entity FROM places WHERE west <= ? AND east >= ? AND south <= ? AND north >= ? AND name = {number}",
@@ -260,4 +263,4 @@ def geo_condition(connection: sqlite3.Connection, geo: GeoQuery) -> Condition | 
         for west, south, east, north in bounds
     ]
     listed = Sql(" UNION ALL ".join(part.text for part in parts), tuple(value for part in parts for value in part.values))
-    return Condition(is_somewhere, listed)
+    return Condition(probe, listed, column, is_exact=False)
