@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
@@ -358,5 +361,74 @@ def test_without_a_match_nothing_is_kept_for_later() -> None:
             await create(node, level=1)
             assert node.store.pending_deliveries() == []
             assert (await node.store.query(EntityQuery())).entities
+
+    run(test)
+
+
+QUERIES: list[dict[str, Any]] = [
+    {},
+    {"q": "level>3"},
+    {"q": "level!=3"},
+    {"q": 'name~="^Rat"|level==1..2'},
+    {"q": "level;tax"},
+    {"q": "tax.rate>1"},
+    {"q": 'address[city]=="Hamburg"'},
+    {"q": 'id=="urn:b:1"'},
+    {"q": "createdAt>2020-01-01T00:00:00Z"},
+    {"scopeQ": "/Hamburg/#"},
+    {"scopeQ": "/Hamburg;/Port"},
+    {"entities": [{"type": "Tower"}]},
+    {"entities": [{"type": "Building;Tower"}]},
+    {"entities": [{"type": "*", "idPattern": "[13]$"}]},
+    {"entities": [{"type": "Building", "id": ["urn:b:2", "urn:b:3"]}, {"type": "Tower"}]},
+    {"geoQ": {"georel": "near;maxDistance==2000", "geometry": "Point", "coordinates": [10, 53.5]}},
+    {"geoQ": {"georel": "within", "geometry": "Polygon", "coordinates": [[[9, 53], [11, 53], [11, 54], [9, 54], [9, 53]]]}},
+    {"geoQ": {"georel": "disjoint", "geometry": "Point", "coordinates": [0, 0]}},
+]
+
+
+def _place(kind: str, coordinates: Any) -> dict[str, Any]:
+    return {"type": "GeoProperty", "value": {"type": kind, "coordinates": coordinates}}
+
+
+def _entities(draw: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    some: dict[str, Any] = {
+        "type": st.sampled_from(["Building", "Tower", ["Building", "Tower"], "Ship"]),
+        "level": st.sampled_from([0, 1.5, 3, 4, "4", [1, 5], True]),
+        "name": st.sampled_from(["Rathaus", "Hafen", {"type": "LanguageProperty", "languageMap": {"de": "Ratsherr"}}]),
+        "tax": st.sampled_from([1, {"type": "Property", "value": 1, "rate": {"type": "Property", "value": 2}}]),
+        "address": st.sampled_from([{"type": "Property", "value": {"city": "Hamburg"}}, "Hamburg"]),
+        "scope": st.sampled_from(["/Hamburg", ["/Hamburg/Altona", "/Port"], "/Port"]),
+        "location": st.sampled_from(
+            [_place("Point", [10, 53.5]), _place("Point", [0, 0]), _place("LineString", [[8, 52], [10, 53.5]])]
+        ),
+    }
+    found = []
+    for n in range(4):
+        members = {name: draw(values) for name, values in some.items() if name == "type" or draw(st.booleans())}
+        found.append({"id": f"urn:b:{n}"} | members)
+    return found
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_a_subscription_fires_exactly_when_the_same_query_finds(data: st.DataObject) -> None:
+    entities = _entities(data.draw)
+
+    async def test() -> None:
+        async with tenant() as node:
+            listener = Listener()
+            for n, members in enumerate(QUERIES):
+                await subscribe(node, STREAM_URI, f"urn:s:{n}", notificationTrigger=["entityCreated"], **members)
+                node.notifier.streams.listen(f"urn:s:{n}", listener)
+            for entity in entities:
+                await create(node, entity["id"], **entity)
+            told: dict[str, set[str]] = {f"urn:s:{n}": set() for n in range(len(QUERIES))}
+            listener.close()
+            while (event := await listener.get()) is not None:
+                told[event.subscription] |= {item["id"] for item in msgspec.json.decode(event.body)["data"]}
+            for id_, heard in told.items():
+                query = node.subscriptions.get(id_).subscription.query
+                assert heard == set(await node.store.ids(query)), query
 
     run(test)

@@ -31,6 +31,12 @@ async def create(http: aiohttp.ClientSession, id_: str, **members: Any) -> None:
     assert answer.status == 201, await answer.text()
 
 
+async def used(http: aiohttp.ClientSession, name: str) -> int:
+    """How much of a bound is in use."""
+    bounds = await (await http.get("/hanse/v1/bounds")).json()
+    return sum(bound["used"] for bound in bounds if bound["name"] == name)
+
+
 class Events:
     """What comes on a stream of events."""
 
@@ -97,6 +103,9 @@ def test_a_stream_may_bring_its_own_subscription() -> None:
             (entity,) = msgspec.json.decode((await events.next())["data"])["data"]
             assert entity == {"id": "urn:b:2", "type": "Building", "level": 5}
             assert await (await http.get(f"{API}/subscriptions")).json() == []
+            assert await used(http, "subscriptions") == await used(http, "streams") == 1
+        while await used(http, "subscriptions") or await used(http, "streams"):
+            pass  # the node notices that the client has gone
         await create(http, "urn:b:3", level=6)
 
     run(test)
@@ -189,6 +198,8 @@ def test_a_socket_carries_many_subscriptions() -> None:
             await socket.send_bytes(b"\xff")
             assert (await socket.receive_json())["op"] == "error"
         assert len(await (await http.get(f"{API}/subscriptions")).json()) == 1
+        while await used(http, "subscriptions") > 1 or await used(http, "streams"):
+            pass
 
     run(test)
 
