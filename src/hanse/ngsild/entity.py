@@ -9,7 +9,9 @@ Times that the node sets (`createdAt`, `modifiedAt`) are UTC with microseconds, 
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -41,7 +43,8 @@ PREVIOUS_MEMBER: Final = {  # and the one that a notification with showChanges s
 TEMPORAL_MEMBERS: Final = frozenset({"observedAt", "createdAt", "modifiedAt", "deletedAt"})
 # members of an instance that are not sub-attributes; all keep their short names in the internal shape
 RESERVED_MEMBERS: Final = (
-    frozenset({"type", "unitCode", "datasetId", "instanceId", "objectType", "expiresAt", "lang", "entity", "entityList", "ngsildConf"})
+    frozenset({"type", "unitCode", "datasetId", "instanceId", "objectType", "valueType", "expiresAt", "lang", "ngsildConf"})
+    | frozenset({"entity", "entityList"})
     | TEMPORAL_MEMBERS
     | frozenset(VALUE_MEMBER.values())
     | frozenset(PREVIOUS_MEMBER.values())
@@ -96,7 +99,14 @@ decode_entity = msgspec.json.Decoder(Entity).decode
 
 
 def now_text() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    """The time, as every request needs it: the part down to the second is made once a second."""
+    second, nanosecond = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second_text(second)}.{nanosecond // 1000:06d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second_text(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def default_instance(instances: list[Instance]) -> Instance | None:
