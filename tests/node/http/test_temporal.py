@@ -272,6 +272,30 @@ def test_the_present_leaves_a_past() -> None:
     on_a_node(work)
 
 
+def test_an_attribute_of_an_entity_without_a_present_is_ended() -> None:
+    async def work(ask: Client) -> None:
+        await ask("POST", "/temporal/entities", vehicle(speed=SPEED, fuel=FUEL, scope=series(("/a", "12:03"))))
+        assert (await ask("DELETE", f"/entities/{ID}/attrs/speed")).status == 204
+        assert (await ask("DELETE", f"/entities/{ID}/attrs/scope")).status == 204
+        deleted = (await ask("GET", PLACE, timeproperty="deletedAt")).body
+        assert [one["value"] for one in deleted["speed"]] == ["urn:ngsi-ld:null"]
+        assert "fuel" not in deleted
+        again = await ask("DELETE", f"/entities/{ID}/attrs/speed")
+        assert (again.status, ID in again.body["detail"]) == (404, True)
+        assert (await ask("DELETE", "/entities/urn:x/attrs/speed")).status == 404
+
+    on_a_node(work)
+
+
+def test_a_deleted_entity_has_no_attributes_to_delete() -> None:
+    async def work(ask: Client) -> None:
+        await ask("POST", "/entities", {"id": ID, "type": "Vehicle", "speed": {"type": "Property", "value": 1}})
+        await ask("DELETE", f"/entities/{ID}")
+        assert (await ask("DELETE", f"/entities/{ID}/attrs/speed")).status == 404
+
+    on_a_node(work)
+
+
 EVER = {"timerel": "after", "timeAt": "1970-01-01T00:00:00Z"}
 REFUSED: list[tuple[str, str, Any, dict[str, Any], int, str]] = [
     ("GET", "/temporal/entities/nothing", None, {}, 400, "BadRequestData"),

@@ -8,7 +8,9 @@ from hanse.ngsild import errors, operations
 from hanse.ngsild.entity import Entity, now_text
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parsing import parse_attribute, parse_fragment
+from hanse.ngsild.temporal import SCOPE
 from hanse.ngsild.uris import check_uri
+from hanse.node.history import History
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import SIMPLIFIED, found, of_type, with_id
 
@@ -89,12 +91,22 @@ async def delete(call: Call) -> ASGIApp:
     if dataset is not None:
         check_uri(dataset, "datasetId")
     delete_all = call.flag("deleteAll")
+    if call.tenant.store.latest(id_) is None:  # it may have a past without a present
+        await _end(call, id_, SCOPE if call.path["attribute"] == "scope" else name, now, dataset, every=delete_all)
+        return call.no_content()
 
     def changed(old: Entity | None) -> Outcome:
         return operations.delete_attribute(of_type(call, context, found(id_, old)), name, dataset, delete_all, now)
 
     await call.tenant.change(id_, changed, "delete-attribute")
     return call.no_content()
+
+
+async def _end(call: Call, id_: str, name: str, now: str, dataset: str | None, *, every: bool) -> None:
+    try:
+        await History(call.tenant.store).end_attribute(id_, name, now, dataset, every=every)
+    except errors.ResourceNotFound:
+        raise errors.ResourceNotFound(f"there is no entity {id_!r}, nor one of the past with this attribute") from None
 
 
 async def retrieve(call: Call) -> ASGIApp:

@@ -125,7 +125,7 @@ class Notifier:
     def sending(self, item: Item) -> None:
         self.sent_total += 1
         tally = self._tallies.get(item.delivery.subscription)
-        if tally is not None:
+        if tally is not None and not item.delivery.attempts:  # a retry is not a new notification
             tally.counters.times_sent += 1
             tally.counters.last_notification = now_text()
 
@@ -147,7 +147,8 @@ class Notifier:
         tally = self._tallies.get(item.delivery.subscription)
         if tally is not None:
             counters = tally.counters
-            counters.times_failed += 1
+            if item.delivery.attempts == 1:  # it has just failed; the failures of retries are the same notification's
+                counters.times_failed += 1
             counters.last_failure = now_text()
             counters.failed = True
             tally.changed(item.delivery.subscription)
