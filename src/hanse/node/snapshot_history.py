@@ -28,6 +28,7 @@ class ClearHistory(Struct, frozen=True):
     """Forget the past of everything."""
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         connection.execute("DELETE FROM history")
         connection.execute("DELETE FROM temporal_entities")
 
@@ -39,6 +40,7 @@ class CopyHistory(Struct, frozen=True):
     rows: list[tuple[Any, ...]]
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         connection.executemany(f"INSERT OR IGNORE INTO temporal_entities({_HEADS}) VALUES (?, ?, ?, ?, ?)", self.heads)  # noqa: S608
         connection.executemany(_ADD, self.rows)
 

@@ -26,6 +26,7 @@ from hanse.node.store.connection import Writer
 from hanse.node.store.writes import SaveChange, Write
 
 SLICE_S: Final = 0.004  # of the loop's time that a batch takes at once
+LOOK_EVERY: Final = 100  # submissions, after which what they staged is written and the clock looked at
 BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
 
 Upkeep = Callable[[Writer, int], None]  # told how many writes the batch has
@@ -139,9 +140,12 @@ class Committer:
                 for write in batch[self._applied].writes:
                     write.apply(writer)
                 self._applied += 1
-                if until is not None and time.perf_counter() > until and self._applied < len(batch):
-                    batch[0].loop.call_soon(self._apply, slice_s)
-                    return
+                if until is not None and self._applied % LOOK_EVERY == 0 and self._applied < len(batch):
+                    writer.flush()
+                    if time.perf_counter() > until:
+                        batch[0].loop.call_soon(self._apply, slice_s)
+                        return
+            writer.flush()
             self._upkeep(writer, sum(len(submission.writes) for submission in batch))
         except Exception:  # noqa: BLE001  whose fault it is shows when each is tried alone
             self._commit(self._one_by_one)
@@ -176,6 +180,7 @@ class Committer:
                 writer.execute("BEGIN IMMEDIATE")
                 for write in submission.writes:
                     write.apply(writer)
+                writer.flush()
                 writer.execute("COMMIT")
             except Exception as error:  # noqa: BLE001
                 submission.error = _failure(error)

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from hanse.node.store.staging import Stage
+
 NAMES_REMEMBERED_MAX: Final = 20_000
 ROWS_REMEMBERED_MAX: Final = 20_000
 STATEMENTS_REMEMBERED: Final = 256
@@ -28,7 +30,8 @@ class Writer(sqlite3.Connection):
     names: dict[str, int]
     type_sets: dict[tuple[str, ...], int]
     rows: dict[str, tuple[int, int, str]]  # of entities changed lately: number, set of types, modified_at
-    places_next: int
+    entities_next: int
+    stage: Stage
     dead_letters: int
     dead_letters_max: int
 
@@ -37,8 +40,15 @@ class Writer(sqlite3.Connection):
         self.names = {}
         self.type_sets = {}
         self.rows = {}
-        (self.places_next,) = self.execute("SELECT coalesce(max(rowid), 0) + 1 FROM places_rowid").fetchone()
+        self.stage = Stage()
+        (self.entities_next,) = self.execute("SELECT coalesce(max(n), 0) + 1 FROM entities").fetchone()
         (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()
+
+    def flush(self) -> None:
+        """Write what is staged."""
+        if self.stage.ids:
+            stage, self.stage = self.stage, Stage()
+            stage.write(self)
 
     def rollback_all(self) -> None:
         if self.in_transaction:

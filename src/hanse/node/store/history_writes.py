@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from hanse.ngsild.entity import Attributes, Change, Instance
+from hanse.ngsild.entity import Attributes, Instance
 from hanse.ngsild.errors import ResourceNotFound
 from hanse.ngsild.temporal import SCOPE, gone, patched
 from hanse.ngsild.temporal_parsing import to_text, to_us
@@ -37,22 +37,13 @@ def forget(connection: sqlite3.Connection, id_: str) -> None:
     connection.execute("DELETE FROM temporal_entities WHERE id = ?", (id_,))
 
 
-def follow_scopes(connection: Writer, change: Change) -> None:
-    """Note it in the past if a change of the present has changed the scopes."""
-    before = change.before.scopes if change.before is not None else ()
-    after = change.after.scopes if change.after is not None else ()
-    if before != after:
-        add_scopes(connection, change.entity.id, after, change.at)
-
-
-def add_scopes(connection: Writer, id_: str, scopes: tuple[str, ...], at: str) -> None:
+def scopes_row(id_: str, scopes: tuple[str, ...], at: str) -> tuple[object, ...]:
     """The scopes from a moment on, which is when they were observed, too; having none any more is a deletion."""
     us = to_us(at)
     instance: Instance = {"type": "Property", "value": list(scopes)}
     if scopes:
         instance["observedAt"] = at
-    row = (id_, SCOPE, None, new_instance_id(), us if scopes else None, us, us, None if scopes else us, _encode(instance))
-    connection.execute(_ADD, row)
+    return id_, SCOPE, None, new_instance_id(), us if scopes else None, us, us, None if scopes else us, _encode(instance)
 
 
 class CheckedWrite(Write, Protocol):
@@ -75,6 +66,7 @@ class AddInstances(Struct):
             _check_known(connection, self.id)
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         self.check(connection)
         at_us = to_us(self.at) or 0
         row = connection.execute("SELECT types FROM temporal_entities WHERE id = ? AND deleted_us IS NULL", (self.id,)).fetchone()
@@ -109,6 +101,7 @@ class RemoveEvolution(Struct, frozen=True):
         _check_known(connection, self.id)
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         self.check(connection)
         forget(connection, self.id)
 
@@ -127,6 +120,7 @@ class RemoveAttribute(Struct, frozen=True):
             raise _no_attribute(self.id)
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         self.check(connection)
         connection.execute(f"DELETE FROM history WHERE {self._which}", self._values)  # noqa: S608
 
@@ -154,11 +148,12 @@ class EndAttribute(Struct, frozen=True):
             raise _no_attribute(self.id)
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         self.check(connection)
         at_us = to_us(self.at)
         for dataset, kind in self._kinds(connection).items():
             if self.attribute == SCOPE:
-                add_scopes(connection, self.id, (), self.at)
+                connection.execute(_ADD, scopes_row(self.id, (), self.at))
                 connection.execute("UPDATE temporal_entities SET scopes = '[]' WHERE id = ?", (self.id,))
             else:
                 instance = _encode(gone(kind, dataset))
@@ -197,6 +192,7 @@ class ChangeInstance(Struct):
         self._changed(connection)
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         self.check(connection)
         instance = self._changed(connection)
         connection.execute(
@@ -224,6 +220,7 @@ class RemoveInstance(Struct):
         self.seq = _found(connection, self.id, self.attribute, self.instance_id, self.seq)
 
     def apply(self, connection: Writer, /) -> None:
+        connection.flush()
         self.check(connection)
         connection.execute("DELETE FROM history WHERE seq = ?", (self.seq,))
 

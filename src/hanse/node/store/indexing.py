@@ -15,6 +15,7 @@ from hanse.filters.paths import values_at
 from hanse.filters.values import number_value, temporal_value
 from hanse.ngsild.entity import VALUE_MEMBER
 from hanse.ngsild.geo import Box, geometry_box
+from hanse.node.store.staging import FactKey, Row
 
 if TYPE_CHECKING:
     from hanse.ngsild.entity import Attributes, Entity, Instance
@@ -25,6 +26,8 @@ NOTHING, NUMBER, TEXT, BOOLEAN, INSTANT, TIME, OTHER, PLACE = range(8)
 KINDS: Final = 8
 TEXT_MAX: Final = 200
 MOMENT_BYTES: Final = 9
+NAME_BITS: Final = 20
+INSTANCE_BITS: Final = 10
 TEMPORAL_KINDS: Final = {"instant": INSTANT, "time": TIME}
 
 SHAPES: Final = {kind: number for number, kind in enumerate(VALUE_MEMBER, 1)}
@@ -35,10 +38,6 @@ Place: TypeAlias = tuple[Box, bool]  # whether it is a plain point
 
 _NUMBER: Final = Struct(">q")
 _POINT: Final = Struct(">qdd")
-
-_ADD_FACT = "INSERT INTO facts(key, entity, value, type_set, shape) VALUES (?, ?, ?, ?, ?)"
-_DROP_FACT = "DELETE FROM facts WHERE key = ? AND entity = ? AND value = ?"
-_MOVE_FACT = "UPDATE facts SET value = ?, shape = ? WHERE key = ? AND entity = ? AND value = ?"
 
 
 def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
@@ -119,10 +118,11 @@ def point(value: Any) -> tuple[float, float] | None:
 
 
 _NO_ATTRIBUTES: Final[Attributes] = {}
+_NO_ROWS: Final[tuple[dict[FactKey, int], dict[int, Row]]] = ({}, {})
 
 
 def follow(writer: Writer, n: int, before: Entity | None, after: Entity | None, type_set: int) -> None:
-    """Change the index rows of entity number `n` from what `before` had to what `after` has."""
+    """Stage the index rows of entity number `n`, from what `before` had to what `after` has."""
     old = before.attributes if before is not None else _NO_ATTRIBUTES
     new = after.attributes if after is not None else _NO_ATTRIBUTES
     if before is not None and after is not None and before.types != after.types:
@@ -132,85 +132,64 @@ def follow(writer: Writer, n: int, before: Entity | None, after: Entity | None, 
     old_scopes = before.scopes if before is not None else ()
     new_scopes = after.scopes if after is not None else ()
     if old_scopes != new_scopes:
-        writer.executemany("DELETE FROM scopes WHERE scope = ? AND entity = ?", [(scope, n) for scope in old_scopes])
-        writer.executemany("INSERT OR IGNORE INTO scopes VALUES (?, ?)", [(scope, n) for scope in new_scopes])
+        for scope in old_scopes:
+            writer.stage.drop_scope((scope, n))
+        writer.stage.scopes_added.update((scope, n) for scope in new_scopes)
 
 
 def _follow(writer: Writer, n: int, old: Attributes, new: Attributes, type_set: int) -> None:
-    dropped: list[tuple[int, int, Any]] = []
-    added: list[tuple[int, int, Any, int, int]] = []
     for name, instances in new.items():
         known = old.get(name)
         if known is not instances:
-            _compare(writer, n, name, known, instances, type_set, dropped, added)
+            _compare(writer, n, name, known, instances, type_set)
     if old:
         for name, known in old.items():
             if name not in new:
-                _compare(writer, n, name, known, None, type_set, dropped, added)
-    if len(dropped) == len(added) == 1 and dropped[0][0] == added[0][0]:
-        _, _, value, _, shape = added[0]
-        writer.execute(_MOVE_FACT, (value, shape, *dropped[0]))
-        return
-    if dropped:
-        writer.executemany(_DROP_FACT, dropped)
-    if added:
-        writer.executemany(_ADD_FACT, added)
+                _compare(writer, n, name, known, None, type_set)
 
 
 def _compare(
-    writer: Writer,
-    n: int,
-    name: str,
-    known: list[Instance] | None,
-    instances: list[Instance] | None,
-    type_set: int,
-    dropped: list[tuple[int, int, Any]],
-    added: list[tuple[int, int, Any, int, int]],
+    writer: Writer, n: int, name: str, known: list[Instance] | None, instances: list[Instance] | None, type_set: int
 ) -> None:
-    base = writer.name_id(name) * KINDS
-    was = facts(known) if known else {}
-    is_ = facts(instances) if instances else {}
-    was_in = places(known) if known else []
-    is_in = places(instances) if instances else []
-    if was_in:  # that it is somewhere says that it is
-        was.pop((OTHER, 0), None)
+    name_id = writer.name_id(name)
+    is_, is_in = _rows(name_id, n, instances) if instances else _NO_ROWS
+    stage = writer.stage
+    if known:
+        was, was_in = _rows(name_id, n, known)
+        for fact, shape in was.items():
+            if is_.get(fact) == shape:
+                del is_[fact]
+            else:
+                stage.drop_fact(fact)
+        for id_, place in was_in.items():
+            if is_in.get(id_) == place:
+                del is_in[id_]
+            else:
+                stage.drop_place(id_)
+    for fact, shape in is_.items():
+        stage.facts_added[fact] = type_set, shape
     if is_in:
-        is_.pop((OTHER, 0), None)
-    if was != is_:
-        for (kind, value), shape in was.items():
-            if is_.get((kind, value)) != shape:
-                dropped.append((base + kind, n, value))
-        for (kind, value), shape in is_.items():
-            if was.get((kind, value)) != shape:
-                added.append((base + kind, n, value, type_set, shape))
-    if was_in != is_in:
-        shape = SHAPES["GeoProperty"]
-        for value in _move(writer, n, base + PLACE, bool(was_in), is_in):
-            added.append((base + PLACE, n, value, type_set, shape))
+        stage.places_added.update(is_in)
 
 
-def _move(writer: Writer, n: int, key: int, was_somewhere: bool, now_in: list[Place]) -> list[bytes]:
-    """Place an attribute's geometries anew; gives what to say of those that were not placed before."""
-    kept: list[bytes] = []
-    if was_somewhere:
-        kept = [value for (value,) in writer.execute("SELECT value FROM facts WHERE key = ? AND entity = ?", (key, n))]
-        for value in kept[len(now_in) :]:
-            writer.execute("DELETE FROM places WHERE id = ?", _NUMBER.unpack_from(value))
-            writer.execute(_DROP_FACT, (key, n, value))
-        for value, place in zip(kept, now_in, strict=False):
-            (id_,) = _NUMBER.unpack_from(value)
-            west, south, east, north = place[0]
-            writer.execute(
-                "UPDATE places SET west = ?, east = ?, south = ?, north = ? WHERE id = ?", (west, east, south, north, id_)
-            )
-            writer.execute(
-                "UPDATE facts SET value = ? WHERE key = ? AND entity = ? AND value = ?", (place_value(id_, place), key, n, value)
-            )
-    added = []
-    for place in now_in[len(kept) :]:
-        id_ = writer.places_next
-        writer.places_next += 1
-        west, south, east, north = place[0]
-        writer.execute("INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)", (id_, west, east, south, north, n, key // KINDS))
-        added.append(place_value(id_, place))
-    return added
+def _rows(name_id: int, n: int, instances: list[Instance]) -> tuple[dict[FactKey, int], dict[int, Row]]:
+    """What `facts` and `places` say of one attribute: facts with their shapes, and places by their numbers."""
+    base = name_id * KINDS
+    found = {(base + kind, n, value): shape for (kind, value), shape in facts(instances).items()}
+    somewhere: dict[int, Row] = {}
+    if any(instance.get("type") == "GeoProperty" for instance in instances):
+        for i, place in enumerate(places(instances)):
+            id_ = _place_id(n, name_id, i)
+            (west, south, east, north), _ = place
+            somewhere[id_] = id_, west, east, south, north, n, name_id
+            found[base + PLACE, n, place_value(id_, place)] = SHAPES["GeoProperty"]
+        if somewhere:  # that it is somewhere says that it is
+            found.pop((base + OTHER, n, 0), None)
+    return found, somewhere
+
+
+def _place_id(n: int, name_id: int, i: int) -> int:
+    """The number of a place in the R*Tree: found again without looking it up."""
+    if name_id >= 1 << NAME_BITS or i >= 1 << INSTANCE_BITS:
+        raise OverflowError("there are more attribute names, or geometries in one attribute, than places can be numbered")
+    return (n << NAME_BITS | name_id) << INSTANCE_BITS | i

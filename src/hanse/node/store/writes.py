@@ -27,16 +27,6 @@ INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
 
 _encode = msgspec.json.Encoder().encode
 
-_CREATE = """INSERT INTO entities(id, type_set, created_at, modified_at, expires_us, document)
-    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING"""
-_UPDATE = "UPDATE entities SET modified_at = ?, expires_us = ?, document = ? WHERE n = ?"
-_PUT_TEMPORAL = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, ?3, ?4, ?4)
-    ON CONFLICT(id) DO UPDATE SET types = ?2, scopes = ?3, modified_us = ?4, deleted_us = NULL"""
-_ADD_HISTORY = """INSERT INTO history
-    (entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_ADD_LOG = "INSERT INTO log(at_us, kind, operation, entity, type_set, scopes, first_seq, rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-
 
 class Write(Protocol):
     def apply(self, connection: Writer, /) -> None: ...
@@ -52,78 +42,73 @@ class SaveChange(Struct, frozen=True):
         change = self.change
         before, after, at_us = change.before, change.after, to_us(change.at) or 0
         entity = change.entity
-        if after is None:
-            _delete(connection, entity.id, before)
-        elif before is None or not _update(connection, before, after):
-            _create(connection, after)
-        _note_past(connection, before, after, at_us)
-        if before is None or after is None or before.scopes != after.scopes:
-            from hanse.node.store.history_writes import follow_scopes  # which makes its rows as this module does
-
-            follow_scopes(connection, change)
-        rows = _history(entity.id, _attribute_changes(change), at_us)
-        first_seq: int | None = 0
-        if rows:
-            first_seq = connection.execute(_ADD_HISTORY, rows[0]).lastrowid
-            if len(rows) > 1:
-                connection.executemany(_ADD_HISTORY, rows[1:])
-        scopes = _encode(entity.scopes).decode() if entity.scopes else None
+        if (before is None or after is None) and entity.id in connection.stage.ids:
+            connection.flush()  # one life of an entity after the other
+        row = connection.row(entity.id)
+        if row is not None and (before is None or row[2] != before.modified_at):
+            _sweep(connection, entity.id)
+            row = None
+        connection.stage.ids.add(entity.id)
+        if row is None:
+            before = None
         type_set = connection.type_set(entity.types)
-        connection.execute(_ADD_LOG, (at_us, change.kind, self.operation, entity.id, type_set, scopes, first_seq, len(rows)))
+        if after is None:
+            if row is not None:
+                follow(connection, row[0], before, None, row[1])
+                connection.stage.delete(row[0])
+                connection.rows.pop(entity.id, None)
+        else:
+            n = _put(connection, row, after, type_set)
+            follow(connection, n, before, after, type_set)
+            connection.keep_row(after.id, n, type_set, after.modified_at)
+        _note_past(connection, change, at_us)
+        rows = _history(entity.id, _attribute_changes(change), at_us)
+        stage = connection.stage
+        scopes = _encode(entity.scopes).decode() if entity.scopes else None
+        stage.log.append(((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows)), len(stage.history)))
+        stage.history += rows
 
 
-def _create(connection: Writer, entity: Entity) -> None:
-    type_set = connection.type_set(entity.types)
+def _put(connection: Writer, row: tuple[int, int, str] | None, entity: Entity, type_set: int) -> int:
+    """Stage the entity's own row; gives its number."""
+    stage = connection.stage
     expires_us = to_us(entity.expires_at) if entity.expires_at else None
-    values = (entity.id, type_set, entity.created_at, entity.modified_at, expires_us, encode_entity(entity))
-    cursor = connection.execute(_CREATE, values)
-    if cursor.rowcount == 0:  # one of that id is there: it has expired and nobody has removed it yet
-        _delete(connection, entity.id, None)
-        cursor = connection.execute(_CREATE, values)
-    assert cursor.lastrowid is not None
-    connection.keep_row(entity.id, cursor.lastrowid, type_set, entity.modified_at)
-    follow(connection, cursor.lastrowid, None, entity, type_set)
-
-
-def _update(connection: Writer, before: Entity, after: Entity) -> bool:
-    """False: the entity is not there as `before` says, and has been taken away whole."""
-    row = connection.row(after.id)
+    document = encode_entity(entity)
     if row is None:
-        return False
-    n, type_set, modified_at = row
-    if modified_at != before.modified_at:
-        _delete(connection, after.id, None)
-        return False
-    expires_us = to_us(after.expires_at) if after.expires_at else None
-    connection.execute(_UPDATE, (after.modified_at, expires_us, encode_entity(after), n))
-    if after.types != before.types:
-        type_set = connection.type_set(after.types)
-        connection.execute("UPDATE entities SET type_set = ? WHERE n = ?", (type_set, n))
-    connection.keep_row(after.id, n, type_set, after.modified_at)
-    follow(connection, n, before, after, type_set)
-    return True
+        n = connection.entities_next
+        connection.entities_next += 1
+        stage.create(n, (n, entity.id, type_set, entity.created_at, entity.modified_at, expires_us, document))
+        return n
+    n = row[0]
+    stage.update(n, (entity.modified_at, expires_us, document))
+    if type_set != row[1]:
+        stage.retype(n, type_set)
+    return n
 
 
-def _delete(connection: Writer, id_: str, before: Entity | None) -> None:
-    row = connection.execute("SELECT n, type_set, modified_at, document FROM entities WHERE id = ?", (id_,)).fetchone()
-    if row is None:
-        return
+def _sweep(connection: Writer, id_: str) -> None:
+    """Take away an entity that is not as the change believes: it has expired and nobody has removed it yet."""
+    connection.flush()
+    n, type_set, document = connection.execute("SELECT n, type_set, document FROM entities WHERE id = ?", (id_,)).fetchone()
     connection.rows.pop(id_, None)
-    n, type_set, modified_at, document = row
-    if before is None or before.modified_at != modified_at:
-        before = decode_entity(document)
-    follow(connection, n, before, None, type_set)
-    connection.execute("DELETE FROM entities WHERE n = ?", (n,))
+    connection.stage.ids.add(id_)
+    follow(connection, n, decode_entity(document), None, type_set)
+    connection.stage.delete(n)
+    connection.flush()
 
 
-def _note_past(connection: Writer, before: Entity | None, after: Entity | None, at_us: int) -> None:
+def _note_past(connection: Writer, change: Change, at_us: int) -> None:
     """What history says of the entity itself, if that has changed."""
+    before, after, stage = change.before, change.after, connection.stage
     if after is None:
-        assert before is not None
-        connection.execute("UPDATE temporal_entities SET deleted_us = ? WHERE id = ?", (at_us, before.id))
+        stage.ended.append((at_us, change.entity.id))
     elif before is None or before.types != after.types or before.scopes != after.scopes:
-        types, scopes = _encode(after.types).decode(), _encode(after.scopes).decode()
-        connection.execute(_PUT_TEMPORAL, (after.id, types, scopes, at_us))
+        stage.begun.append((after.id, _encode(after.types).decode(), _encode(after.scopes).decode(), at_us))
+    old, new = before.scopes if before is not None else (), after.scopes if after is not None else ()
+    if old != new:
+        from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
+
+        stage.history.append(scopes_row(change.entity.id, new, change.at))
 
 
 def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:

@@ -1,0 +1,131 @@
+"""Changes of entities, gathered over a batch and written table by table.
+
+One statement run over many rows in order costs a fraction of the same rows one statement at a time, and what a batch does and
+undoes again costs nothing. So a change is first staged: it says what its rows become. `Writer.flush` writes them all, in the
+transaction of the batch. Whatever reads these tables through the writer, or writes them directly, flushes first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FactKey: TypeAlias = tuple[int, int, Any]  # key, entity, value
+Row: TypeAlias = tuple[Any, ...]
+
+_DELETE: Final = "DELETE FROM entities WHERE n = ?"
+_CREATE: Final = """INSERT INTO entities(n, id, type_set, created_at, modified_at, expires_us, document)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_UPDATE: Final = "UPDATE entities SET modified_at = ?, expires_us = ?, document = ? WHERE n = ?"
+_RETYPE: Final = "UPDATE entities SET type_set = ? WHERE n = ?"
+_DROP_FACT: Final = "DELETE FROM facts WHERE key = ? AND entity = ? AND value = ?"
+_ADD_FACT: Final = "INSERT INTO facts(key, entity, value, type_set, shape) VALUES (?, ?, ?, ?, ?)"
+_DROP_PLACE: Final = "DELETE FROM places WHERE id = ?"
+_ADD_PLACE: Final = "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DROP_SCOPE: Final = "DELETE FROM scopes WHERE scope = ? AND entity = ?"
+_ADD_SCOPE: Final = "INSERT OR IGNORE INTO scopes VALUES (?, ?)"
+_END_PAST: Final = "UPDATE temporal_entities SET deleted_us = ? WHERE id = ?"
+_PUT_PAST: Final = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, ?3, ?4, ?4)
+    ON CONFLICT(id) DO UPDATE SET types = ?2, scopes = ?3, modified_us = ?4, deleted_us = NULL"""
+_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'history'"
+_ADD_HISTORY: Final = """INSERT INTO history
+    (seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_ADD_LOG: Final = """INSERT INTO log(at_us, kind, operation, entity, type_set, scopes, rows, first_seq)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+class Stage(Struct):
+    ids: set[str] = set()  # of the entities that are staged
+    created: dict[int, Row] = {}  # by number
+    updated: dict[int, Row] = {}
+    retyped: dict[int, int] = {}
+    deleted: list[tuple[int]] = []
+    facts_dropped: set[FactKey] = set()
+    facts_added: dict[FactKey, tuple[int, int]] = {}
+    places_dropped: set[int] = set()
+    places_added: dict[int, Row] = {}
+    scopes_dropped: set[tuple[str, int]] = set()
+    scopes_added: set[tuple[str, int]] = set()
+    ended: list[tuple[int, str]] = []  # pasts that end
+    begun: list[Row] = []  # pasts that begin, or whose types or scopes change
+    history: list[Row] = []
+    log: list[tuple[Row, int]] = []  # a record, and where in `history` its rows begin
+
+    def create(self, n: int, row: Row) -> None:
+        self.created[n] = row
+
+    def update(self, n: int, values: Row) -> None:
+        """`values`: modified_at, expires_us, document."""
+        made = self.created.get(n)
+        if made is None:
+            self.updated[n] = values
+        else:
+            self.created[n] = (*made[:4], *values)
+
+    def retype(self, n: int, type_set: int) -> None:
+        made = self.created.get(n)
+        if made is None:
+            self.retyped[n] = type_set
+        else:
+            self.created[n] = (*made[:2], type_set, *made[3:])
+
+    def delete(self, n: int) -> None:
+        if self.created.pop(n, None) is None:
+            self.updated.pop(n, None)
+            self.retyped.pop(n, None)
+            self.deleted.append((n,))
+
+    def drop_fact(self, fact: FactKey) -> None:
+        if self.facts_added.pop(fact, None) is None:
+            self.facts_dropped.add(fact)
+
+    def drop_place(self, id_: int) -> None:
+        if self.places_added.pop(id_, None) is None:
+            self.places_dropped.add(id_)
+
+    def drop_scope(self, scope: tuple[str, int]) -> None:
+        if scope in self.scopes_added:
+            self.scopes_added.discard(scope)
+        else:
+            self.scopes_dropped.add(scope)
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        many = connection.executemany
+        if self.deleted:
+            many(_DELETE, self.deleted)
+        if self.created:
+            many(_CREATE, self.created.values())
+        if self.updated:
+            many(_UPDATE, [(*values, n) for n, values in sorted(self.updated.items())])
+        if self.retyped:
+            many(_RETYPE, [(type_set, n) for n, type_set in self.retyped.items()])
+        if self.facts_dropped:
+            many(_DROP_FACT, sorted(self.facts_dropped))
+        if self.facts_added:
+            many(_ADD_FACT, [(*fact, *more) for fact, more in sorted(self.facts_added.items())])
+        if self.places_dropped:
+            many(_DROP_PLACE, [(id_,) for id_ in self.places_dropped])
+        if self.places_added:
+            many(_ADD_PLACE, self.places_added.values())
+        if self.scopes_dropped:
+            many(_DROP_SCOPE, self.scopes_dropped)
+        if self.scopes_added:
+            many(_ADD_SCOPE, self.scopes_added)
+        self._write_past(connection)
+
+    def _write_past(self, connection: sqlite3.Connection) -> None:
+        """Pasts begin and end before their rows come: what begins anew leaves its old rows behind."""
+        if self.ended:
+            connection.executemany(_END_PAST, self.ended)
+        if self.begun:
+            connection.executemany(_PUT_PAST, self.begun)
+        first = 0
+        if self.history:
+            first = connection.execute(_LAST_SEQ).fetchone()[0] + 1
+            connection.executemany(_ADD_HISTORY, [(seq, *row) for seq, row in enumerate(self.history, first)])
+        connection.executemany(_ADD_LOG, [(*record, first + at if record[6] else 0) for record, at in self.log])
