@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hanse.node.settings import NodeSettings
 
 BACKLOG: Final = 2048
+GC_THRESHOLDS: Final = (25_000, 20, 50)  # a request makes many small values and leaves no cycles behind
 GRACE_S: Final = 3  # how long requests that are under way may take when the node stops
 
 
@@ -83,6 +84,7 @@ async def serve_until_told(
     async with _lifespan(app, StoreError):
         gc.collect()
         gc.freeze()  # modules and tables stay: no need to look at them again and again
+        gc.set_threshold(*GC_THRESHOLDS)
         if seconds is not None:
             loop.call_later(seconds, stop)
         await server.serve(sockets=[listener])

@@ -33,6 +33,9 @@ TEMPORAL_KINDS: Final = {"instant": INSTANT, "time": TIME}
 SHAPES: Final = {kind: number for number, kind in enumerate(VALUE_MEMBER, 1)}
 SHAPE_NAMES: Final = {number: kind for kind, number in SHAPES.items()}
 
+_PROPERTY, _RELATIONSHIP = SHAPES["Property"], SHAPES["Relationship"]
+_EXACT: Final = 1 << 53  # integers up to here are doubles
+
 Fact: TypeAlias = tuple[int, Any, int]  # kind, value, shape
 Place: TypeAlias = tuple[Box, bool]  # whether it is a plain point
 
@@ -45,16 +48,25 @@ def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
     if len(instances) == 1:
         instance = instances[0]
         shape = SHAPES.get(instance.get("type", ""), 0)
-        value = instance.get("value")
-        if value.__class__ is float and value == value:  # noqa: PLR0124
-            return {(NUMBER, value): shape}
-        return _facts(instances, shape)
+        return _fact_of_scalar(instance, shape) or _facts(instances, shape)
     found: dict[tuple[int, Any], int] = {}
     for instance in instances:
         found |= _facts([instance], SHAPES.get(instance.get("type", ""), 0))
     if len(found) > 1:
         found.pop((NOTHING, 0), None)
     return found
+
+
+def _fact_of_scalar(instance: Instance, shape: int) -> dict[tuple[int, Any], int] | None:
+    """What nearly every attribute is, without looking for what it might be; None: look closer."""
+    value = instance.get("value") if shape == _PROPERTY else instance.get("object") if shape == _RELATIONSHIP else None
+    if value.__class__ is str:
+        return {(TEXT, value[: TEXT_MAX + 1]): shape} if temporal_value(value) is None else None
+    if value.__class__ is float and value == value:  # noqa: PLR0124
+        return {(NUMBER, value): shape}
+    if value.__class__ is int and -_EXACT <= value <= _EXACT:
+        return {(NUMBER, float(value)): shape}
+    return None
 
 
 def _facts(instances: list[Instance], shape: int) -> dict[tuple[int, Any], int]:

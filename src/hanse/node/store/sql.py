@@ -78,10 +78,11 @@ def q_condition(connection: sqlite3.Connection, node: Node) -> Condition | None:
         return None
     number = name_number(connection, path.names[0])
     if number is None:
-        return NEVER
+        return Condition(Sql("1")) if isinstance(node, Exists) and node.negated else NEVER
     base = number * KINDS
     if isinstance(node, Exists):
-        return _has_any(base + kind for kind in _VALUE_KINDS)
+        some = _has_any(base + kind for kind in _VALUE_KINDS)
+        return Condition(Sql(f"NOT {some.probe.text}", some.probe.values)) if node.negated else some
     ranges = []
     for interval in node.intervals:
         found = _range(base, interval)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Final
 
 from hanse.filters.values import temporal_value
@@ -12,6 +13,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NS: Final = date(1970, 1, 1).toordinal() * 86_400 * 1_000_000_000
 
 
+@lru_cache(maxsize=4096)  # one request's time is asked for with every attribute
 def to_us(text: str) -> int | None:
     """None: it is no time. A missing zone means UTC, as in filters."""
     if text[-1:] == "Z":
