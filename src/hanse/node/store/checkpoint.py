@@ -26,6 +26,12 @@ class Checkpointer:
         self._running: Future[int] | None = None
         self._seen = 0
 
+    def is_due(self, writer: Writer) -> bool:
+        """Whether there is something to do after the next commit, which is then made in the thread of the commits."""
+        if self._running is not None:
+            return self._running.done()
+        return writer.total_changes - self._seen >= ROWS_BETWEEN
+
     def after_commit(self, writer: Writer) -> None:
         """Called in the thread of the commits, between two of them."""
         if self._running is not None:

@@ -1,8 +1,8 @@
 """The group commit: writes gather while the disk is busy with those before them.
 
 Everything but COMMIT happens on the event loop's thread: the writes of a batch are applied there, statement by statement, in
-slices so short that requests do not notice. COMMIT waits for the disk, so it runs in a thread of its own; meanwhile the next
-batch gathers.
+slices so short that requests do not notice. COMMIT waits for the disk, so it runs in a thread of its own, and meanwhile the next
+batch gathers; unless the disk is so quick that changing threads would take longer.
 A submission is all or nothing. If one of a batch fails, the batch is rolled back and its submissions are tried one by one,
 so that each fails for its own reason only. A submission that builds on a failed one (the same entity) fails with it: it was
 computed from a state that never came to be.
@@ -26,6 +26,8 @@ from hanse.node.store.connection import Writer
 from hanse.node.store.writes import SaveChange, Write
 
 SLICE_S: Final = 0.004  # of the loop's time that a batch takes at once
+HERE_S: Final = 0.0015  # a disk that is quicker than this is waited for on the loop's thread: changing threads costs more
+AVERAGED: Final = 8  # commits
 LOOK_EVERY: Final = 100  # submissions, after which what they staged is written and the clock looked at
 BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
 
@@ -73,6 +75,7 @@ class Committer:
         self._applied = 0  # submissions of the batch that are applied already
         self._working = False
         self._committing: Future[None] | None = None
+        self._commit_s = HERE_S  # how long commits take lately; the first ones show it in the thread
         self._thread = ThreadPoolExecutor(1, "hanse-commit")
         self._closed = False
 
@@ -98,7 +101,7 @@ class Committer:
         while self._working:
             if self._committing is not None:
                 self._committing.exception()
-                self._finish(self._committing)
+                self._committed(self._committing)
             elif self._batch:
                 self._apply(None)
             elif self._waiting:
@@ -153,11 +156,16 @@ class Committer:
             self._commit(self._all_at_once)
 
     def _commit(self, work: Callable[[], None]) -> None:
+        if work == self._all_at_once and self._commit_s < HERE_S and not self._checkpointer.is_due(self.writer):
+            work()
+            self._finish(None)
+            return
         loop = self._batch[0].loop
         self._committing = self._thread.submit(work)
-        self._committing.add_done_callback(lambda done: _later(loop, self._finish, done))
+        self._committing.add_done_callback(lambda done: _later(loop, self._committed, done))
 
     def _all_at_once(self) -> None:
+        started = time.perf_counter()
         try:
             self.writer.execute("COMMIT")
         except Exception as error:  # noqa: BLE001
@@ -166,8 +174,10 @@ class Committer:
                 submission.error = failure
             self.writer.rollback_all()
             return
-        with suppress(sqlite3.Error):  # the commit is done; another one will try again
-            self._checkpointer.after_commit(self.writer)
+        self._commit_s += (time.perf_counter() - started - self._commit_s) / AVERAGED
+        if self._checkpointer.is_due(self.writer):
+            with suppress(sqlite3.Error):  # the commit is done; another one will try again
+                self._checkpointer.after_commit(self.writer)
 
     def _one_by_one(self) -> None:
         writer = self.writer
@@ -187,12 +197,13 @@ class Committer:
                 failed.update(submission.ids)
                 writer.rollback_all()
 
-    def _finish(self, committed: Future[None]) -> None:
-        if self._committing is not committed:
-            return  # `close` was quicker
-        self._committing = None
+    def _committed(self, done: Future[None]) -> None:
+        if self._committing is done:  # else `close` was quicker
+            self._committing = None
+            self._finish(done.exception())
+
+    def _finish(self, error: BaseException | None) -> None:
         batch, self._batch = self._batch, []
-        error = committed.exception()
         for submission in batch:
             if error is not None:
                 submission.error = submission.error or _failure(error)

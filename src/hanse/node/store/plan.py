@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from hanse.filters import compile_q
-from hanse.filters.terms import Pattern
+from hanse.filters.terms import Joined, Node, Pattern, Within
 from hanse.ngsild.query import EntityQuery, EntitySelector
 from hanse.node.store.checks import Check, document_check
 from hanse.node.store.patterns import literal_prefix
@@ -63,7 +63,7 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int) -> Plan:
     if query.q:
         for node in compile_q(query.q).conjuncts:
             condition = q_condition(connection, node)
-            if condition is None:
+            if condition is None or _orders_texts(node):
                 rest_q = True
                 if isinstance(node, Pattern):
                     condition = pattern_condition(connection, node, len(selection.patterns))
@@ -80,6 +80,13 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int) -> Plan:
         conditions.append(geo_condition(connection, query.geo))
     check = document_check(query.q if rest_q else "", rest_scope)
     return _Planner(connection, selection, conditions, check, now).plan()
+
+
+def _orders_texts(node: Node) -> bool:
+    """Then the index names too many: it does not know which texts are of relationships, which have no order."""
+    if isinstance(node, Joined):
+        return any(map(_orders_texts, node.parts))
+    return isinstance(node, Within) and node.orders_texts
 
 
 class _Selection:

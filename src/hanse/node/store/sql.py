@@ -82,7 +82,7 @@ def q_condition(connection: sqlite3.Connection, node: Node) -> Condition | None:
     base = number * KINDS
     if isinstance(node, Exists):
         some = _has_any(base + kind for kind in _VALUE_KINDS)
-        return Condition(Sql(f"NOT {some.probe.text}", some.probe.values)) if node.negated else some
+        return Condition(Sql(f"(NOT {some.probe.text})", some.probe.values)) if node.negated else some
     ranges = []
     for interval in node.intervals:
         found = _range(base, interval)
