@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -30,6 +31,7 @@ _decode = msgspec.json.Decoder().decode
 _CONTEXT_REL: Final = "http://www.w3.org/ns/json-ld#context"
 _LINK = re.compile(r"\s*<([^>]*)>\s*((?:;[^,]*)*)")
 _JSON_OR_LD: Final = (JSON, LD_JSON)
+_NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
 Handler: TypeAlias = "Callable[[Call], Awaitable[ASGIApp]]"
 
@@ -110,6 +112,8 @@ class Call:
 
     @property
     def options(self) -> frozenset[str]:
+        if "options" not in self.params:
+            return _NO_OPTIONS
         return frozenset(part.strip() for part in self.params.get("options", "").split(",")) - {""}
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -284,13 +288,17 @@ def context_of_link(link: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def link_header(url: str) -> bytes:
     return f'<{url}>; rel="{_CONTEXT_REL}"; type="{LD_JSON}"'.encode("latin-1", "replace")
 
 
 def path_segments(raw: str) -> list[str]:
     """The decoded segments of a path; a slash at the end means nothing."""
+    segments = raw.strip("/").split("/")
+    if "%" not in raw:
+        return segments
     try:
-        return [unquote(part, errors="strict") for part in raw.strip("/").split("/")]
+        return [unquote(part, errors="strict") for part in segments]
     except UnicodeDecodeError:
         raise errors.InvalidRequest("the path is not UTF-8") from None
