@@ -26,7 +26,9 @@ def nested(depth: int) -> str:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("brandName==Mercedes", "column 12: 'Mercedes' stands where there should be a value"),
+        ("brandName>Mercedes", "column 11: 'Mercedes' stands where there should be a number, a text in double quotes"),
+        ("brandName==Mercedes Benz", "column 21: 'Benz' stands where there should be"),
+        ("!speed>5", "column 7: '>5' stands where there should be"),
         ("a==", "column 4: the filter ends where there should be a value"),
         ("a>true", "column 3: 'true' stands where there should be a number"),
         ("(a", "column 3: the filter ends where there should be ';', '|' or ')'"),

@@ -122,7 +122,28 @@ GOLDEN = [
     ("speed!~=8", True),
     ("missing!~=8", False),
     ("name~=^K.ln$", True),
+    # one word needs no quotes
+    ("brandName==Mercedes", True),
+    ("brandName!=Mercedes", False),
+    ("status==moving,parked;parked==false", True),
+    ("brandName==truemercedes", False),
+    # a relationship is equal or unequal, and nothing else
+    ('isMonitoredBy>"urn:a"', False),
+    ('isMonitoredBy<="urn:z"', False),
+    ("isMonitoredBy~=Sensor", False),
+    ("isMonitoredBy!~=nothing", False),
+    ("isMonitoredBy!=urn:x:1", True),
+    ('drivers>"urn:a"', False),
+    ("drivers~=urn", False),
+    ('isMonitoredBy=="urn:a".."urn:z"', True),
     # what is there, and what is not
+    ("!missing", True),
+    ("!missing;speed>50", True),
+    ("!speed|brandName==BMW", False),
+    ("!speed.missing", True),
+    ("!address[city]", False),
+    ("!nothing", True),
+    ("!empty", False),
     ("missing", False),
     ("missing==1", False),
     ("missing!=1", False),
@@ -180,8 +201,10 @@ def test_example(text: str, expected: bool) -> None:
     assert again.canonical == query.canonical
 
 
-def test_an_entity_without_attributes_satisfies_no_term() -> None:
-    assert [text for text, _ in GOLDEN if text.strip() and compile_q(text).matches({})] == []
+def test_an_entity_without_attributes_satisfies_no_term_but_that_it_lacks_some() -> None:
+    asked = [text for text, _ in GOLDEN if text.strip()]
+    assert [text for text in asked if not text.startswith("!") and compile_q(text).matches({})] == []
+    assert compile_q("!missing").matches({})
 
 
 def test_atoms_are_the_conjuncts_an_index_can_hold() -> None:

@@ -100,7 +100,7 @@ def key_of(value: Any) -> Any:
 @st.composite
 def asks(draw: st.DrawFn) -> Ask:
     names, inner = draw(PATHS)
-    operator = draw(st.sampled_from(["", "==", "!=", "<", "<=", ">", ">=", "~=", "!~="]))
+    operator = draw(st.sampled_from(["", "!", "==", "!=", "<", "<=", ">", ">=", "~=", "!~="]))
     quotes = draw(st.booleans())
     if operator in ("==", "!="):
         values = draw(st.lists(query_scalars, min_size=1, max_size=3))
@@ -109,7 +109,7 @@ def asks(draw: st.DrawFn) -> Ask:
     elif operator in ("~=", "!~="):
         values = [draw(st.sampled_from(["x", "^x$", "^$", "x|5", "[0-9]{4}", "(t|u)"]))]
     else:
-        values = [draw(query_scalars.filter(lambda value: not isinstance(value, bool)))] if operator else []
+        values = [draw(query_scalars.filter(lambda value: not isinstance(value, bool)))] if operator not in ("", "!") else []
     return Ask(names, inner, operator, tuple(values), is_range=False, quotes=quotes)
 
 
@@ -135,6 +135,8 @@ def written_query(query: Query, outer: str = "") -> str:
         text = query.sign.join(written_query(part, query.sign) for part in query.parts)
         return f"({text})" if query.sign == "|" and outer == ";" else text
     path = ".".join(query.names) + (f"[{'.'.join(query.inner)}]" if query.inner else "")
+    if query.operator == "!":
+        return "!" + path
     if query.operator in ("~=", "!~="):
         return f'{path}{query.operator}"{query.values[0]}"'
     quotes = query.quotes or query.operator in ("<", "<=", ">", ">=", "") or query.is_range
@@ -179,11 +181,17 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
-def found_at(entity: dict[str, list[Instance]], names: tuple[str, ...], inner: tuple[str, ...]) -> list[Any]:
+def is_link(instance: Instance) -> bool:
+    return instance.form == 3 and kind_of(instance.value) == "text"
+
+
+def found_at(
+    entity: dict[str, list[Instance]], names: tuple[str, ...], inner: tuple[str, ...], *, links: bool = True
+) -> list[Any]:
     at = entity.get(names[0], [])
     for name in names[1:]:
         at = [sub for instance in at for sub in instance.subs.get(name, [])]
-    values = [leaf for instance in at for leaf in flat(instance.value)]
+    values = [leaf for instance in at if links or not is_link(instance) for leaf in flat(instance.value)]
     for key in inner:
         values = [leaf for value in values if isinstance(value, dict) for leaf in flat(value.get(key))]
     return values
@@ -193,9 +201,10 @@ def means(query: Query, entity: dict[str, list[Instance]]) -> bool:
     if isinstance(query, Both):
         answers = [means(part, entity) for part in query.parts]
         return all(answers) if query.sign == ";" else any(answers)
-    values = found_at(entity, query.names, query.inner)
-    if query.operator == "":
-        return len(values) > 0
+    orders_or_matches = query.operator.endswith("~=") or query.operator[:1] in ("<", ">")
+    values = found_at(entity, query.names, query.inner, links=not orders_or_matches)
+    if query.operator in ("", "!"):
+        return (len(values) > 0) is (query.operator == "")
     holds = [value_means(query, value) for value in values]
     if query.operator.startswith("!"):
         return len(values) > 0 and not any(holds)

@@ -7,26 +7,34 @@ a path whether some does (or, negated, that there are some and none does).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf, nextafter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from hanse.filters.paths import Getter
 from hanse.filters.patterns import pattern_search
-from hanse.filters.terms import Exists, Interval, Joined, Node, Within
+from hanse.filters.terms import Exists, Interval, Joined, Node, Pattern, Within
 from hanse.filters.values import number_value, temporal_value
 
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 Test: TypeAlias = Callable[[Any], bool]
-GetterOf: TypeAlias = Callable[[str], Getter]
+
+
+class GetterOf(Protocol):
+    """From a path to what finds its values; without `links`, those of relationships are none."""
+
+    def __call__(self, path: str, /, *, links: bool = True) -> Getter: ...
 
 
 def predicate(node: Node, getter_of: GetterOf) -> Predicate:
     if isinstance(node, Joined):
         parts = [predicate(part, getter_of) for part in node.parts]
         return all_of(parts) if node.sign == ";" else _any_of(parts)
+    if isinstance(node, Pattern) or (isinstance(node, Within) and node.orders_texts):
+        getter_of = partial(getter_of, links=False)
     get = getter_of(node.path.text)
     if isinstance(node, Exists):
-        return lambda attributes: bool(get(attributes))
+        return (lambda attributes: not get(attributes)) if node.negated else (lambda attributes: bool(get(attributes)))
     if isinstance(node, Within):
         return _quantified(get, _interval_test(node.intervals), negated=node.negated)
     return _quantified(get, _pattern_test(node.pattern), negated=node.negated)

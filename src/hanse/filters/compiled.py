@@ -5,10 +5,11 @@ and answers for all subscriptions at once; what is left, the residual, is a clos
 and once per event for all filters with the same `residual_key`. The split never changes the meaning: `matches` is `all atoms
 hold and the residual does`. Atoms on one path stay apart, because an array satisfies `a>5;a<3` with two different elements.
 
-Meaning of the comparisons. A path that does not exist satisfies no term, not even != or !~=. On several values (arrays,
-instances, languages) ==, ordering and ~= hold if they do for some value; != and !~= hold if the target exists and no value is
-equal or matches. Values of another kind than the filter's are unequal, unordered and unmatched. Patterns are searched for,
-unanchored. Text is ordered by code points.
+Meaning of the comparisons. A path that does not exist satisfies no term, not even != or !~=; only `!path` asks for that. On
+several values (arrays, instances, languages) ==, ordering and ~= hold if they do for some value; != and !~= hold if the target
+exists and no value is equal or matches. Values of another kind than the filter's are unequal, unordered and unmatched. Patterns
+are searched for, unanchored. Text is ordered by code points. What a relationship leads to is equal or unequal, but neither
+ordered nor matched.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _paths(node: Node) -> list[Path]:
 
 def _atom(node: Node) -> Atom | None:
     if isinstance(node, Exists):
-        return Atom(node.path.text, "exists")
+        return None if node.negated else Atom(node.path.text, "exists")
     if not isinstance(node, Within) or node.negated or len(node.intervals) != 1:
         return None
     interval = node.intervals[0]
@@ -162,6 +163,8 @@ def _check_quality(node: Node) -> None:
         raise InvalidInput(f"a quality requirement joins its parts by ';' only; take {node.text[:60]!r} apart")
     if isinstance(node, Pattern):
         raise InvalidInput(f"a quality requirement has no patterns; compare {node.path.text[:60]!r} with a number or a text")
+    if isinstance(node, Exists) and node.negated:
+        raise InvalidInput(f"a quality requirement cannot ask that {node.path.text[:60]!r} is missing; leave it out")
     if node.path.inner:
         raise InvalidInput(f"an indicator is named like temperature.precision, without brackets, not {node.path.text[:60]!r}")
     for interval in node.intervals if isinstance(node, Within) else ():

@@ -5,7 +5,8 @@ The lexer is contextual: what may stand after `==` (a value) is never confused w
 so no text can exhaust Python's.
 
 Beyond the letter of the ABNF: blanks between tokens, groups within groups, patterns in double quotes (where ';', '|' and
-parentheses are free), and `a[b][c]` for `a[b.c]`. Linked entities (`a{Type}.b`) are refused: a filter sees one entity.
+parentheses are free), `a[b][c]` for `a[b.c]`, `!a` for what has no `a`, and texts of one word without quotes. Linked
+entities (`a{b}`) are refused: a filter sees one entity.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _GRAMMAR = rf"""
     ?conjunction: factor (";" factor)*              -> both
     ?factor: term | "(" disjunction ")"
     term: PATH                                      -> exists
+        | "!" PATH                                  -> lacks
         | PATH ORDER comparable                     -> ordered
         | PATH EQUALITY _choices                    -> equals
         | PATH EQUALITY comparable ".." comparable  -> ranged
@@ -56,7 +58,7 @@ _GRAMMAR = rf"""
         | STRING -> text
         | (DATETIME | DATE | TIME) -> moment
     other: BOOLEAN -> boolean
-        | URI -> uri
+        | (URI | WORD) -> uri
 
     PATH: /{PATH_PATTERN}/
     ORDER: ">=" | "<=" | ">" | "<"
@@ -68,13 +70,14 @@ _GRAMMAR = rf"""
     DATE.4: /{DATE_PATTERN}/
     TIME.4: /{TIME_PATTERN}/
     BOOLEAN.3: /(?:true|false)(?![\w:])/
-    URI: /[A-Za-z][A-Za-z0-9+.\-]*:[^\s;|()",<>\[\]]+/
+    WORD: /[^\W\d]\w*/
+    URI.1: /[A-Za-z][A-Za-z0-9+.\-]*:[^\s;|()",<>\[\]]+/
     BARE_PATTERN: /(?:\\.|[^\s;|()"\\])+/
     %ignore /[ \t\r\n]+/
 """
 
 _WHAT_MAY_STAND = (  # the first that the parser would have taken tells the state that it was in
-    ("BOOLEAN", "a value: a number, a text in double quotes, true, false, a date or a URI"),
+    ("BOOLEAN", "a value: a number, a text in double quotes, true, false, a date, a URI or one word"),
     ("BARE_PATTERN", "a pattern, in double quotes if it has ';', '|', blanks or parentheses"),
     ("NUMBER", "a number, a text in double quotes or a date"),
     ("PATH", "an attribute name or '('"),
@@ -150,6 +153,9 @@ class _Builder(Transformer[Any, Any]):
 
     def exists(self, path: Token) -> Node:
         return Exists(_path(path))
+
+    def lacks(self, path: Token) -> Node:
+        return Exists(_path(path), negated=True)
 
     def ordered(self, path: Token, operator: Token, value: Value) -> Node:
         return order(_path(path), operator, value)

@@ -30,6 +30,7 @@ MAX_PATH_NAMES: Final = 32
 Getter: TypeAlias = Callable[[Mapping[str, Any]], list[Any]]
 
 VALUE_MEMBERS: Final = ("value", "object", "languageMap", "json", "vocab", "valueList", "objectList")  # first found counts
+_LINK_MEMBERS: Final = frozenset({"object", "objectList"})
 ATTRIBUTE_TYPES: Final = frozenset(
     {
         "Property",
@@ -109,13 +110,13 @@ def values_at(attributes: Mapping[str, Any], path: str) -> list[Any]:
 
 
 @lru_cache(maxsize=4096)
-def path_getter(path: str) -> Getter:
-    """`values_at` for one path, compiled."""
+def path_getter(path: str, *, links: bool = True) -> Getter:
+    """`values_at` for one path, compiled. Without `links`, what a relationship leads to is no value."""
     parsed = parse_path(path)
     name, *subs = parsed.names
     inner = parsed.inner
-    if subs or inner:
-        return _deep_getter(name, tuple(subs), inner)
+    if subs or inner or not links:
+        return _deep_getter(name, tuple(subs), inner, links=links)
 
     def get(attributes: Mapping[str, Any]) -> list[Any]:
         return _values(attributes.get(name))
@@ -123,7 +124,7 @@ def path_getter(path: str) -> Getter:
     return get
 
 
-def flat_getter(key: str) -> Getter:
+def flat_getter(key: str, *, links: bool = True) -> Getter:  # noqa: ARG001  no indicator is a relationship
     """The getter for mappings whose keys are whole paths, such as quality indicators: nothing is taken apart."""
 
     def get(indicators: Mapping[str, Any]) -> list[Any]:
@@ -135,13 +136,15 @@ def flat_getter(key: str) -> Getter:
     return get
 
 
-def _deep_getter(name: str, subs: tuple[str, ...], inner: tuple[str, ...]) -> Getter:
+def _deep_getter(name: str, subs: tuple[str, ...], inner: tuple[str, ...], *, links: bool) -> Getter:
     def get(attributes: Mapping[str, Any]) -> list[Any]:
         value = attributes.get(name)
         for sub in subs:
             if value is None:
                 return []
             value = _sub_attribute(value, sub)
+        if not links:
+            value = _without_links(value)
         if not inner:
             return _values(value)
         found = _contents(value, inner)
@@ -170,6 +173,18 @@ def _is_attribute(value: Any) -> bool:
             return True
     kind = value.get("type")
     return isinstance(kind, str) and kind in ATTRIBUTE_TYPES
+
+
+def _without_links(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return None if _is_link(value) else value
+    return [item for item in value if not _is_link(item)] or (None if value else value)
+
+
+def _is_link(value: Any) -> bool:
+    """Whether it is a relationship: the first value member that it has says so."""
+    found = next((member for member in VALUE_MEMBERS if member in value), "") if isinstance(value, dict) else ""
+    return found in _LINK_MEMBERS
 
 
 def _sub_attribute(value: Any, name: str) -> Any:

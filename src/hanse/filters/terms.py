@@ -60,11 +60,12 @@ def text_or_moment(text: str) -> Value:
 
 class Exists(Struct, frozen=True):
     path: Path
+    negated: bool = False
     depth: int = 0
 
     @property
     def text(self) -> str:
-        return self.path.text
+        return "!" * self.negated + self.path.text
 
 
 class Within(Struct, frozen=True):
@@ -86,6 +87,12 @@ class Within(Struct, frozen=True):
             return f"{self.path.text}{operator}{first.low.text}..{first.high.text}"
         choices = sorted({interval.low.text for interval in self.intervals if interval.low is not None})
         return f"{self.path.text}{operator}{','.join(choices)}"
+
+    @property
+    def orders_texts(self) -> bool:
+        """Whether it asks which of two texts is first, which no relationship answers."""
+        first = self.intervals[0]
+        return first.kind == "text" and (first.low is None or first.high is None)
 
 
 class Pattern(Struct, frozen=True):
@@ -153,7 +160,7 @@ def renamed(node: Node, rename: Rename, rename_sub: Rename | None = None) -> Nod
         return join(node.sign, [renamed(part, rename, rename_sub) for part in node.parts])
     path = renamed_path(node.path, rename, rename_sub)
     if isinstance(node, Exists):
-        return Exists(path)
+        return Exists(path, node.negated)
     if isinstance(node, Within):
         return Within(path, node.negated, node.intervals)
     return Pattern(path, node.negated, node.pattern)

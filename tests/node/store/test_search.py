@@ -84,6 +84,7 @@ ordered = st.sampled_from(["0", "1", "-2", '"a"', '"A"', f'"{LONG}"', "2020-01-0
 paths = st.sampled_from([A, B, C, f"{A}.{B}", f"{A}[d]", f"{B}[en]", "id", "modifiedAt", "scope", DEFAULT_VOCAB + "unknown"])
 terms = st.one_of(
     paths,
+    st.builds("!{}".format, paths),
     st.builds("{}{}{}".format, paths, st.sampled_from(["==", "!="]), constants),
     st.builds("{}{}{}".format, paths, st.sampled_from([">", "<", ">=", "<="]), ordered),
     st.builds('{}{}"{}"'.format, paths, st.sampled_from(["~=", "!~="]), st.sampled_from(["a", "^x", "c$"])),

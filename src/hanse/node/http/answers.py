@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,18 @@ GEO_JSON: Final = "application/geo+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 PROBLEM: Final = "application/problem+json"
 
+_QUALITY = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?", re.ASCII)
+
 encode_json = msgspec.json.Encoder().encode
+
+
+class _AsWritten(bytes):
+    """The name of a header that the server below cannot turn into small letters, which it would do to every name."""
+
+    __slots__ = ()
+
+    def lower(self) -> bytes:
+        return self
 
 
 class Answer:
@@ -35,7 +47,7 @@ class Answer:
 
     def add(self, name: str, value: str) -> None:
         """One more header, its name as written: there are clients that look for `Location` and nothing else."""
-        self.headers.append((name.encode("ascii"), value.encode("latin-1", "replace")))
+        self.headers.append((_AsWritten(name.encode("ascii")), value.encode("latin-1", "replace")))
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         headers = self.headers
@@ -84,8 +96,5 @@ def _weight(accept: str, media_type: str) -> float:
         for parameter in parameters:
             key, _, value = parameter.partition("=")
             if key.strip().lower() == "q":
-                try:
-                    found = float(value)
-                except ValueError:
-                    found = 0.0
+                found = float(value) if _QUALITY.fullmatch(value.strip()) else 1.0  # what cannot be read decides nothing
     return found
