@@ -163,9 +163,10 @@ def geometry_shape(kind: Any, coordinates: Any) -> BaseGeometry:
         raise BadRequestData(f"a geometry is one of {', '.join(_DEPTH)}, not {str(kind)[:60]!r}")
     checked = _Coordinates(kind, depth).read(coordinates)
     try:
-        shape = _SHAPES[kind](checked)
-        if not shape.is_valid:
-            shape = shapely.make_valid(shape, method="structure", keep_collapsed=True)
+        with np.errstate(all="ignore"):
+            shape = _SHAPES[kind](checked)
+            if not shape.is_valid:
+                shape = shapely.make_valid(shape, method="structure", keep_collapsed=True)
     except (shapely.errors.GEOSException, ValueError) as error:
         raise BadRequestData(f"the coordinates make no {kind}: {str(error)[:80]}") from None
     if shape.is_empty:
@@ -267,7 +268,8 @@ def value_matches(geo: GeoQuery, value: Any) -> bool:
         return False
     if geo.georel != "near":
         try:
-            return bool(_RELATIONS[geo.georel](target.plane, geo.reference.plane))
+            with np.errstate(all="ignore"):  # coordinates as small as numbers can be make GEOS divide by zero, to no harm
+                return bool(_RELATIONS[geo.georel](target.plane, geo.reference.plane))
         except shapely.errors.GEOSException:
             return False
     distance_m = shape_distance_m(geo.reference, target)
@@ -323,8 +325,9 @@ def shape_distance_m(one: Shape, other: Shape) -> float:
         haversine = half_chord_squared(one.point[1], one.point[0], other.point[1], other.point[0])
         return 2.0 * EARTH_RADIUS_M * asin(min(1.0, sqrt(haversine)))
     try:
-        if bool(shapely.intersects(one.plane, other.plane)):
-            return 0.0
+        with np.errstate(all="ignore"):
+            if bool(shapely.intersects(one.plane, other.plane)):
+                return 0.0
     except shapely.errors.GEOSException:
         pass
     # two lines that do not cross are closest at an end of one of them
