@@ -246,7 +246,9 @@ def _flatten(part: Any, documents: Mapping[str, Any], base: str, within: tuple[s
                     raise BadRequestData("an @context must not hold a list within a list; put its elements side by side")
                 yield from _flatten(inner, documents, base, within)
         case dict():
-            yield _without_scoped(_with_import(part, documents, base))
+            whole = _with_import(part, documents, base)
+            _check_scoped(whole)
+            yield _without_scoped(whole)
         case _:
             raise BadRequestData(f"an @context is a URL, an object or a list of them, not {_shown(part)}")
 
@@ -256,7 +258,7 @@ def _remote(url: str, documents: Mapping[str, Any]) -> Any:
         raise LdContextNotAvailable(f"the @context {url!r} could not be had; check the URL and that it can be reached from here")
     document = documents[url]
     if not isinstance(document, dict) or "@context" not in document:
-        raise LdContextNotAvailable(f"what is at {url!r} is no JSON-LD context: it must be an object with a member '@context'")
+        raise BadRequestData(f"what is at {url!r} is no JSON-LD context: it must be an object with a member '@context'")
     return document["@context"]
 
 
@@ -271,6 +273,13 @@ def _with_import(part: dict[str, Any], documents: Mapping[str, Any], base: str) 
     if not isinstance(inner, dict) or "@import" in inner:
         raise BadRequestData(f"the @context {url!r} cannot be imported: it must be one object without an '@import' of its own")
     return {name: value for name, value in {**inner, **part}.items() if name != "@import"}
+
+
+def _check_scoped(part: dict[str, Any]) -> None:
+    """A term that means one thing here and another there is not for NGSI-LD (5.5.7); what the core context names, it means."""
+    for name, definition in part.items():
+        if isinstance(definition, dict) and "@context" in definition and name not in _CORE_DEFINITIONS:
+            raise BadRequestData(f"the @context defines {name[:60]!r} with a context of its own, which NGSI-LD forbids; take it out")
 
 
 def _without_scoped(part: dict[str, Any]) -> dict[str, Any]:
@@ -298,7 +307,7 @@ def _process(parts: list[Any]) -> _Definitions:
     except jsonld.JsonLdError as error:
         reason = str(error.args[0]).removeprefix("Invalid JSON-LD syntax; ").splitlines()[0]
         raise BadRequestData(f"the @context is not valid: {reason}") from error
-    except (TypeError, AttributeError, KeyError, ValueError, RecursionError, IndexError) as error:
+    except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError) as error:
         # pyld takes some of what it has not checked for what it should be
         raise BadRequestData(
             "the @context is not valid: one of its term definitions is neither a URI nor an object of JSON-LD"

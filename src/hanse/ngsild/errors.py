@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from hanse.model import InvalidInput
 
 ERRORS = "https://uri.etsi.org/ngsi-ld/errors/"
+DETAIL_LENGTH_MAX = 1_000  # a name of the client's in it may be as long as a request
 
 
 class NgsiLdError(Exception):
@@ -23,7 +24,8 @@ class NgsiLdError(Exception):
     def problem(self) -> dict[str, Any]:
         """The ProblemDetails (RFC 7807) of it."""
         problem = {"type": ERRORS + self.type, "title": self.title, "status": self.status}
-        return problem | {"detail": self.detail} if self.detail else problem
+        detail = self.detail if len(self.detail) <= DETAIL_LENGTH_MAX else self.detail[: DETAIL_LENGTH_MAX - 4] + " ..."
+        return problem | {"detail": detail} if detail else problem
 
 
 class InvalidRequest(NgsiLdError):

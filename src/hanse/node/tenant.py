@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -138,11 +139,18 @@ class Tenant:
     def _routed(self, change: Change) -> list[m.Effect]:
         """What the broker says to a change: who hears of it."""
         broker = self.broker
+        entity = change.entity
+        if not broker.held and EVENT_GEOFENCE not in entity.attributes:
+            return []
+        try:
+            location, geofence = _places(entity)
+        except InvalidInput as error:
+            if change.kind != "deleted":  # whoever hears of it or not: an entity with such a fence is refused
+                raise error.at("eventGeofence") from None
+            location, geofence = None, WORLD
         if not broker.held:
             return []
         self._published += 1
-        entity = change.entity
-        location, geofence = _places(entity)
         notification = Notification(
             id=f"{self._started_ms}-{self._published}",
             publisher=self.publisher,
@@ -180,11 +188,9 @@ def _places(entity: Entity) -> tuple[Location | None, Geofence]:
         instance = default_instance(place)
         value = instance.get("value") if instance else None
         if isinstance(value, dict) and value.get("type") == "Point":
-            lon, lat = value["coordinates"][:2]
-            try:
+            with suppress(InvalidInput, ValueError, TypeError, LookupError):  # a Property may hold anything of that shape
+                lon, lat = value["coordinates"][:2]
                 location = Location(lat, lon)
-            except InvalidInput:
-                location = None
     fence = entity.attributes.get(EVENT_GEOFENCE)
     if fence:
         instance = default_instance(fence)
@@ -253,7 +259,8 @@ class Node:
             return await self._open(name)
 
     async def _open(self, name: str) -> Tenant:
-        tenant = Tenant(name, Store.open(self.directory, name, self.settings.store), self.settings)
+        store = Store.open(self.directory, name, self.settings.store, query_ms_max=self.settings.limits.query_ms_max)
+        tenant = Tenant(name, store, self.settings)
         await tenant.start()
         self.tenants[name] = tenant
         return tenant

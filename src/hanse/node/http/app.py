@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import structlog
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
+from hanse.ngsild import errors
 from hanse.node.http import (
     attributes,
     batch,
@@ -26,15 +29,19 @@ from hanse.node.http import (
     subscriptions,
     temporal,
 )
+from hanse.node.http.answers import problem_answer
 from hanse.node.http.dispatch import Dispatcher
 from hanse.node.tenant import Node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from hanse.node.settings import NodeSettings
+
+log = structlog.get_logger("hanse.http")
 
 SWITCH_INTERVAL_S = 0.0005  # the thread that commits gets the interpreter back soon, even while requests pour in
 PATHS = [
@@ -65,7 +72,8 @@ class Application:
         self.node = Node(settings)
         self._dispatch = Dispatcher(self.node, PATHS)
         routes = [*streams.routes, *health.routes, *openapi.routes]
-        self._rest = Starlette(routes=routes, lifespan=self._lifespan)
+        handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _failed}
+        self._rest = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
         self._rest.state.node = self.node
         self._others = frozenset(
             path for path in (getattr(route, "path", "") for route in routes) if path.startswith("/hanse/v1/")
@@ -87,6 +95,22 @@ class Application:
                 await self._dispatch(scope, receive, send)
                 return
         await self._rest(scope, receive, send)
+
+
+async def _refused(request: Request, error: HTTPException) -> ASGIApp:
+    """What starlette itself refuses, in the words of the rest."""
+    path = request.url.path[:200]
+    if error.status_code != 405:
+        return problem_answer(errors.ResourceNotFound(f"there is no path {path}; /docs shows those that there are"))
+    allow = (error.headers or {}).get("Allow", "GET")
+    answer = problem_answer(errors.MethodNotAllowed(f"{request.method[:20]} is not possible here; use {allow}"))
+    answer.add("Allow", allow)
+    return answer
+
+
+async def _failed(request: Request, error: Exception) -> ASGIApp:
+    log.error("a request failed", method=request.method, path=request.url.path, exc_info=error)
+    return problem_answer(errors.NgsiLdError("this is our fault; the node's log says more"))
 
 
 def create_app(settings: NodeSettings) -> Application:

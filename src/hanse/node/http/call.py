@@ -135,7 +135,7 @@ class Call:
     async def _read(self) -> bytes:
         limit = self.node.settings.limits.body_bytes_max
         length = self.headers.get("content-length")
-        if length is not None and length.isdigit() and int(length) > limit:
+        if length is not None and length.isascii() and length.isdigit() and int(length) > limit:
             raise errors.PayloadTooLarge(f"the body has {length} bytes; {limit} are allowed")
         message = await self.receive()
         body: bytes = message.get("body", b"")
@@ -174,12 +174,16 @@ class Call:
         body = await self.body()
         if not body.strip():
             raise errors.InvalidRequest("the body is empty; a JSON document belongs there")
+        deepest = self.node.settings.limits.depth_max
         try:
-            return _decode(body)
+            data = _decode(body)
         except RecursionError:
-            raise errors.InvalidRequest("the body is nested too deeply") from None
+            raise errors.InvalidRequest(f"the body is nested more than {deepest} deep") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.InvalidRequest(f"the body is not valid JSON: {error}") from None
+        if body.count(b"[") + body.count(b"{") > deepest and is_deeper(data, deepest):
+            raise errors.InvalidRequest(f"the body is nested more than {deepest} deep")
+        return data
 
     async def json(self) -> tuple[Any, Context]:
         """The body without its @context, and the context that its names are meant in."""
@@ -268,6 +272,21 @@ class Call:
 
     def no_content(self) -> Answer:
         return Answer(204)
+
+
+def is_deeper(data: Any, levels: int) -> bool:
+    """Whether objects and arrays stand within each other more than so many times."""
+    level = [data] if isinstance(data, (dict, list)) else []
+    for _ in range(levels):
+        if not level:
+            return False
+        level = [
+            child
+            for item in level
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) is dict or type(child) is list
+        ]
+    return bool(level)
 
 
 def request_headers(scope: Scope) -> dict[str, str]:

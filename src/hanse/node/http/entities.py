@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
+from hanse.filters import compile_q
 from hanse.ngsild import errors, operations
-from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.ngsild.entity import NGSI_LD, Change, Entity, now_text
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parameters import View, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_entity, parse_fragment
@@ -35,6 +37,9 @@ QUERY_PARAMS: Final = (
 )  # fmt: skip
 PAGE_PARAMS: Final = ("limit", "offset", "count")
 MAP_PARAMS: Final = ("entityMap", "entityMapLifetime", "splitEntities")
+PURGED_AT_ONCE: Final = 500  # what is purged must neither fill the queue of writes nor keep others waiting
+_TIMES: Final = ("createdAt", "modifiedAt", "deletedAt", "expiresAt")
+_OF_EVERY_ENTITY: Final = frozenset({*_TIMES, *(NGSI_LD + name for name in _TIMES)})
 SIMPLIFIED: Final = frozenset({"simplified", "keyValues"})
 
 
@@ -79,7 +84,8 @@ async def retrieve(call: Call) -> ASGIApp:
     shown = represented(call, entity, context, view)
     if not shown:
         raise errors.ResourceNotFound(f"of the entity {id_!r} nothing is left to show; ask for more of it")
-    headers = await call.tenant.entity_maps.headers(call, [id_]) if "entityMap" in call.params else None
+    wants_map = "entityMap" in call.params or "ngsild-entitymap" in call.headers
+    headers = await call.tenant.entity_maps.headers(call, [id_]) if wants_map else None
     return call.answer(shown, context, headers=headers)
 
 
@@ -93,14 +99,18 @@ async def query(call: Call) -> ASGIApp:
 
 async def query_by_post(call: Call) -> ASGIApp:
     body, context = await call.json()
+    if "temporalQ" in body:
+        raise errors.BadRequestData("temporalQ asks for the past; send it to /temporal/entityOperations/query")
     asked, view = parse_query_body(body, call.params, context, call.node.settings.limits, geojson=call.wants_geojson)
     check_selective(call, asked)
     return await answered(call, asked, view, context)
 
 
 def check_selective(call: Call, asked: EntityQuery) -> None:
-    """A query has to say what it is about."""
-    about = asked.attrs or asked.q or asked.geo or "type" in call.params or any(selector.types for selector in asked.selectors)
+    """A query has to say what it is about; every entity has a createdAt, so that is not enough."""
+    paths = compile_q(asked.q).paths if asked.q else ()
+    names = {*asked.attrs, *(path.names[0] for path in paths)} - _OF_EVERY_ENTITY
+    about = names or asked.geo or "type" in call.params or any(selector.types for selector in asked.selectors)
     if not about and not call.flag("local"):
         raise errors.BadRequestData("say at least one of type, attrs, q and georel; or local=true for everything that is here")
 
@@ -187,13 +197,15 @@ async def purge(call: Call) -> ASGIApp:
     asked = parse_query(call.params, context, call.node.settings.limits)
     check_selective(call, asked)
     now = now_text()
-    pending = None
+    pending: list[asyncio.Future[None]] = []
     for id_ in await call.tenant.store.ids(asked):
-        pending = (
-            call.tenant.apply(id_, lambda old: operations.purge(old, now, keep=keep, drop=drop), "purge").committed or pending
-        )
-    if pending is not None:
-        await pending
+        applied = call.tenant.apply(id_, lambda old: operations.purge(old, now, keep=keep, drop=drop), "purge")
+        if applied.committed is not None:
+            pending.append(applied.committed)
+        if len(pending) >= PURGED_AT_ONCE:
+            await asyncio.gather(*pending)
+            pending.clear()
+    await asyncio.gather(*pending)
     return call.no_content()
 
 

@@ -1,0 +1,117 @@
+"""What is refused, how it is said, and that nothing has changed: what fuzzing has found, and the limits of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.raw_http import RawClient, Reply
+from tests.serving import serving, settings_with
+
+from hanse.ngsild.errors import DETAIL_LENGTH_MAX
+from hanse.node.http.call import is_deeper
+
+N = "/ngsi-ld/v1"
+LD = "application/ld+json"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[RawClient]:
+    limits = {"depth_max": 20, "body_bytes_max": 100_000, "page_max": 2000}
+    with serving(settings_with(limits=limits, store={"pending_writes_max": 1500})) as url:
+        yield RawClient(url)
+
+
+def problem(reply: Reply, status: int, kind: str) -> str:
+    """The detail of a ProblemDetails, which must be one."""
+    assert reply.status == status, reply
+    found = reply.data
+    assert found["type"] == f"https://uri.etsi.org/ngsi-ld/errors/{kind}"
+    assert found["status"] == status
+    return str(found["detail"])
+
+
+def entity(id_: str, **attributes: Any) -> dict[str, Any]:
+    return {"id": id_, "type": "T", **attributes}
+
+
+def test_a_context_with_a_number_beyond_a_double(node: RawClient) -> None:
+    for document in ({"a b": 10**400}, {"a": {"@id": 10**400}}):
+        detail = problem(node.json("POST", f"{N}/jsonldContexts", {"@context": document}, LD), 400, "BadRequestData")
+        assert "@context" in detail
+
+
+def test_a_long_name_does_not_come_back_whole(node: RawClient) -> None:
+    detail = problem(node.json("DELETE", f"/hanse/v1/clients/{'x' * 5000}", b""), 404, "ResourceNotFound")
+    assert len(detail) <= DETAIL_LENGTH_MAX
+
+
+def test_the_depth_of_a_body(node: RawClient) -> None:
+    for levels, status in ((18, 201), (19, 400), (5_000, 400), (30_000, 400)):  # the entity and the attribute are two
+        value = b"[" * levels + b"]" * levels
+        body = b'{"id":"urn:d:%d","type":"T","a":{"type":"Property","value":%b}}' % (levels, value)
+        reply = node.json("POST", f"{N}/entities", body)
+        assert reply.status == status, (levels, reply)
+        if status == 400:
+            assert "nested more than 20 deep" in problem(reply, 400, "InvalidRequest")
+            assert node.get(f"{N}/entities/urn:d:{levels}").status == 404
+
+
+def test_depth_is_counted_by_levels() -> None:
+    assert not is_deeper({}, 1)
+    assert not is_deeper([[], {"a": 1}], 2)
+    assert is_deeper([[], {"a": [1]}], 2)
+    assert not is_deeper("text", 0)
+    assert is_deeper([], 0)
+
+
+def test_the_length_of_a_body(node: RawClient) -> None:
+    problem(node.json("POST", f"{N}/entities", b" " * 100_001), 413, "InvalidRequest")
+
+
+def test_starlettes_own_refusals_are_problem_details(node: RawClient) -> None:
+    problem(node.get("/nothing"), 404, "ResourceNotFound")
+    reply = node.json("POST", "/healthz", b"")
+    problem(reply, 405, "InvalidRequest")
+    assert "GET" in reply.headers["allow"]
+
+
+def test_a_property_that_looks_like_a_place(node: RawClient) -> None:
+    """With a subscription, the broker asks where the entity is."""
+    subscription = {
+        "type": "Subscription",
+        "entities": [{"type": "T"}],
+        "notification": {"endpoint": {"uri": "http://127.0.0.1:9/"}},
+    }
+    assert node.json("POST", f"{N}/subscriptions", subscription | {"id": "urn:s:1"}).status == 201
+    context = {"@context": {"place": "https://uri.etsi.org/ngsi-ld/location"}}
+    for n, value in enumerate(
+        ({"type": "Point"}, {"type": "Point", "coordinates": 5}, {"type": "Point", "coordinates": ["x", None]})
+    ):
+        body = entity(f"urn:p:{n}", place={"type": "Property", "value": value}) | context
+        assert node.json("POST", f"{N}/entities", body, LD).status in (201, 400)
+    assert node.json("DELETE", f"{N}/subscriptions/urn:s:1", b"").status == 204
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_geofence_that_is_none_is_refused_whoever_listens(node: RawClient, is_held: bool) -> None:
+    if is_held:
+        subscription = {
+            "type": "Subscription",
+            "entities": [{"type": "T"}],
+            "notification": {"endpoint": {"uri": "http://127.0.0.1:9/"}},
+        }
+        assert node.json("POST", f"{N}/subscriptions", subscription | {"id": "urn:s:2"}).status == 201
+    line = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
+    fenced = entity("urn:f:1", eventGeofence={"type": "GeoProperty", "value": line})
+    assert "eventGeofence" in problem(node.json("POST", f"{N}/entities", fenced), 400, "BadRequestData")
+    assert node.get(f"{N}/entities/urn:f:1").status == 404
+
+
+def test_a_purge_of_more_than_may_wait_for_the_disk(node: RawClient) -> None:
+    for start in range(0, 3000, 1000):
+        batch = [{"id": f"urn:many:{n}", "type": "Many"} for n in range(start, start + 1000)]
+        assert node.json("POST", f"{N}/entityOperations/create", batch).status == 201
+    assert node.json("DELETE", f"{N}/entities?type=Many", b"").status == 204
+    assert node.get(f"{N}/entities?type=Many&limit=0&count=true").headers["ngsild-results-count"] == "0"
