@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -74,6 +75,7 @@ subscriptions = st.builds(
     client=clients,
     selectors=st.lists(selectors, max_size=3).map(tuple),
     attributes=st.lists(names, max_size=2).map(tuple),
+    news=st.lists(names, max_size=2).map(tuple),
     q=st.just("") | queries,
     quality=st.just("") | requirements,
     geofence=geofences,
@@ -86,6 +88,7 @@ notifications = st.builds(
     types=st.sampled_from([(), ("A",), ("A", "B")]),
     entity=st.sampled_from([None, "x:1", "x:2"]),
     attributes=attributes,
+    news=st.lists(names, max_size=3, unique=True).map(tuple),
     quality=st.dictionaries(indicators, st.sampled_from([0.0, 1.0, 1.5, 2.0]), max_size=2),
     geofence=geofences,
 )
@@ -177,7 +180,7 @@ TestIndexing.settings = settings(max_examples=60, stateful_step_count=25, deadli
 )
 def test_many_subscriptions_under_one_key(wanted: list[Subscription], events: list[Any], where: dict[str, Location]) -> None:
     wanted = [
-        Subscription(id=f"s{i}", client=s.client, selectors=(Selector(type="A"),), q=s.q, quality=s.quality, geofence=s.geofence)
+        msgspec.structs.replace(s, id=f"s{i}", selectors=(Selector(type="A"),), attributes=(), news=s.news if i % 3 else ())
         for i, s in enumerate(wanted)
     ]
     index = MatchIndex()
@@ -186,9 +189,7 @@ def test_many_subscriptions_under_one_key(wanted: list[Subscription], events: li
     for client, location in where.items():
         index.move(client, location)
     for event, place in events:
-        notification = Notification(
-            id="n", publisher="p", types=("A",), attributes=event.attributes, quality=event.quality, geofence=event.geofence
-        )
+        notification = msgspec.structs.replace(event, topic=None, types=("A",), entity=None)
         expected = [s.id for s in wanted if satisfies(s, notification, place, where.get(s.client))]
         assert sorted(s.id for s in index.match(notification, place)) == sorted(expected)
 
@@ -334,3 +335,13 @@ def test_thresholds_come_and_go() -> None:
             value = turn % 101
             expected = {n for n, t in wanted.items() if (value > t if t % 2 else value <= t)}
             assert set(found(index, notification(attributes={"a": value}))) == expected
+
+
+def test_one_of_the_news_that_are_waited_for_is_enough(index: MatchIndex) -> None:
+    for i in range(5):
+        index.add(Subscription(id=f"other{i}", client="c", news=(f"n{i}",)))
+    index.add(Subscription(id="s", client="c", news=("moved", "ended"), attributes=("a",)))
+    index.add(Subscription(id="any", client="c"))
+    assert found(index, notification(attributes={"a": 1}, news=("ended", "moved"))) == ["any", "s"]
+    assert found(index, notification(attributes={"a": 1, "moved": 1}, news=("begun", "n2"))) == ["any", "other2"]
+    assert found(index, notification(attributes={"moved": 1, "a": 1})) == ["any"]

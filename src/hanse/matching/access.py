@@ -2,8 +2,8 @@
 
 Nearly everything is a **bucket**, a list of row numbers behind a hash key that the event can work out too: the value of an
 equality; the cell of a grid that a geofence or a bounded interval lies in (at the level where it covers few cells); an attribute
-that must be carried; or nothing at all, the bucket that every event looks at. Half-open intervals have no cell. They stand on
-ladders (see `ladder`).
+that must be carried; news that must be told; or nothing at all, the bucket that every event looks at. Half-open intervals have no
+cell. They stand on ladders (see `ladder`).
 
 A subscription often has several of these. It goes where an event is least likely to look, taking it that events are spread as
 subscriptions are: the chance of a bucket is its share of all rows in buckets of the same kind. Kinds that hold little yet are
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hanse.matching.event import Event, Readings
-    from hanse.model import Geofence
+    from hanse.model import Subscription
 
 _SCAN_MIN = 256  # a longer bucket is searched by numpy
 _CELLS_MAX = 64  # an event whose values on a lane span more cells looks at all of the lane
@@ -49,11 +49,12 @@ class Span(NamedTuple):
     high: float
 
 
-# a grid cell; equality; interval cell; attribute carried; rungs of a ladder; nothing
-Place: TypeAlias = int | tuple[int, float] | tuple[int, int, int] | str | Rungs | None
+# a grid cell; equality; interval cell; attribute carried; news told; rungs of a ladder; nothing
+Place: TypeAlias = int | tuple[int, float] | tuple[int, int, int] | str | tuple[str] | Rungs | None
 Kind: TypeAlias = tuple[int | None, int | None]  # lane, or none for geofences; level, or none for equality
 _CARRIED: Kind = (None, None)
 _ALWAYS: Kind = (-1, None)
+_TOLD: Kind = (-2, None)
 
 
 class Access:
@@ -63,9 +64,9 @@ class Access:
         self._levels: dict[int | None, set[int]] = {}  # those in use, of intervals by lane and of geofences
         self._ladders: dict[tuple[Side, ...], Ladder] = {}
 
-    def add(self, row: int, spans: Sequence[Span], attributes: tuple[str, ...], geofence: Geofence) -> tuple[Place, ...]:
+    def add(self, row: int, spans: Sequence[Span], subscription: Subscription) -> tuple[Place, ...]:
         """Where the row was filed: give it back to `remove`."""
-        places = self._choose(spans, attributes, geofence)
+        places = self._choose(spans, subscription)
         first = places[0]
         if isinstance(first, Rungs):
             ladder = self._ladders.get(first.sides)
@@ -110,11 +111,11 @@ class Access:
             if not self._levels[lane]:
                 del self._levels[lane]
 
-    def _choose(self, spans: Sequence[Span], attributes: tuple[str, ...], geofence: Geofence) -> tuple[Place, ...]:
+    def _choose(self, spans: Sequence[Span], subscription: Subscription) -> tuple[Place, ...]:
         best: tuple[Place, ...] = (None,)
         least = 1.0
         buckets = self._buckets
-        for places in _ways(spans, attributes, geofence):
+        for places in _ways(spans, subscription):
             rows = len(places)
             for place in places:
                 bucket = buckets.get(place)
@@ -135,6 +136,8 @@ class Access:
             keys += cells_at(event.lat, event.lon, self._levels[None])
         if _CARRIED in self._filed:
             keys += event.notification.attributes
+        if _TOLD in self._filed:
+            keys += [(name,) for name in event.notification.news]
         ranges: dict[int, tuple[float, float]] = {}
         for lane, values in readings.values.items():
             keys += [(lane, value) for value in values]
@@ -162,9 +165,10 @@ class Access:
         return [place for place in self._buckets if _kind(place) == (lane, level)]
 
 
-def _ways(spans: Sequence[Span], attributes: tuple[str, ...], geofence: Geofence) -> list[tuple[Place, ...]]:
+def _ways(spans: Sequence[Span], subscription: Subscription) -> list[tuple[Place, ...]]:
     """All buckets that a row can be filed under, the most telling first."""
     ways: list[tuple[Place, ...]] = [((lane, low),) for lane, low, high in spans if low == high]
+    geofence = subscription.geofence
     if isinstance(geofence, Circle | Polygon):
         ways.append(tuple(grid_cells(box_of(geofence))))
     for lane, (low, high) in _intervals(spans).items():
@@ -173,8 +177,10 @@ def _ways(spans: Sequence[Span], attributes: tuple[str, ...], geofence: Geofence
             first, last = _interval_cell(low, level), _interval_cell(high, level)
             if first is not None and last is not None:
                 ways.append(tuple((lane, level, cell) for cell in range(first, last + 1)))
-    if attributes:
-        ways.append(tuple(dict.fromkeys(attributes)))
+    if subscription.attributes:
+        ways.append(tuple(dict.fromkeys(subscription.attributes)))
+    if subscription.news:
+        ways.append(tuple((name,) for name in dict.fromkeys(subscription.news)))
     return ways
 
 
@@ -210,6 +216,8 @@ def _kind(place: Place) -> Kind:
     if isinstance(place, int):
         return None, level_of(place)
     if isinstance(place, tuple):
+        if len(place) == 1:
+            return _TOLD
         return (place[0], place[1]) if len(place) == 3 else (place[0], None)  # type: ignore[return-value]
     return _CARRIED if isinstance(place, str) else _ALWAYS
 

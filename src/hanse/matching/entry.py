@@ -8,7 +8,7 @@ from math import cos, radians, sin
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hanse.filters import compile_q, compile_quality, flat_getter, number_value, path_getter, text_value
-from hanse.matching.meaning import carries, compiled_pattern, fits
+from hanse.matching.meaning import carries, compiled_pattern, fits, tells
 from hanse.model import Circle, World
 
 if TYPE_CHECKING:
@@ -57,11 +57,13 @@ class Test:
     quality_key: str = ""
     q: Predicate | None = field(default=None, compare=False)
     quality: Predicate | None = field(default=None, compare=False)
+    news: tuple[str, ...] = ()
 
     def passes(self, notification: Notification) -> bool:
         return (
             (not self.selectors or any(fits(selector, notification) for selector in self.selectors))
             and carries(self.attributes, notification)
+            and tells(self.news, notification)
             and (self.q is None or self.q(notification.attributes))
             and (self.quality is None or self.quality(notification.quality))
         )
@@ -115,7 +117,7 @@ class Entry:
         self.selectors = selectors
         q, quality = subscription.q, subscription.quality
         self.test: Test | None = None
-        if selectors or subscription.attributes or q or quality:
+        if selectors or subscription.attributes or subscription.news or q or quality:
             self.test = Test(
                 selectors,
                 subscription.attributes,
@@ -123,6 +125,7 @@ class Entry:
                 quality,
                 Conjunction(compile_q(q)) if q else None,
                 Conjunction(compile_quality(quality)) if quality else None,
+                subscription.news,
             )
         fence: Geofence = subscription.geofence
         self.geofence = None if isinstance(fence, World) else fence

@@ -83,7 +83,7 @@ class Many:
         self._outlines[row] = outline(fence)
         self._client_codes[row] = self._clients.acquire(subscription.client)
         self._test_codes[row] = self._vocabulary.tests.acquire(test)
-        self._places[row] = self._access.add(row, spans, subscription.attributes, fence)
+        self._places[row] = self._access.add(row, spans, subscription)
 
     def _new_row(self, subscription: Subscription) -> int:
         if self._free:
@@ -121,10 +121,10 @@ class Many:
             else:
                 left.append((f"; {compiled.canonical}", Conjunction(compiled)))  # no residual begins so
         (q_key, q), (quality_key, quality) = left
-        attributes = subscription.attributes
-        if not (selectors or attributes or q or quality):
+        attributes, news = subscription.attributes, subscription.news
+        if not (selectors or attributes or news or q or quality):
             return spans, NO_TEST
-        return spans, Test(selectors, attributes, q_key, quality_key, q, quality)
+        return spans, Test(selectors, attributes, q_key, quality_key, q, quality, news)
 
     def _span(self, atom: Atom, of_quality: bool) -> Span:
         lane = self._vocabulary.acquire_lane(atom, of_quality)

@@ -26,6 +26,7 @@ def satisfies(
     return (
         selects(subscription.selectors, notification)
         and carries(subscription.attributes, notification)
+        and tells(subscription.news, notification)
         and passes_q(subscription.q, notification)
         and passes_quality(subscription.quality, notification)
         and lies_in(publisher_location, subscription.geofence)
@@ -53,6 +54,10 @@ def fits(selector: Selector, notification: Notification) -> bool:
 
 def carries(names: tuple[str, ...], notification: Notification) -> bool:
     return not names or any(name in notification.attributes for name in names)
+
+
+def tells(names: tuple[str, ...], notification: Notification) -> bool:
+    return not names or any(name in notification.news for name in names)
 
 
 def passes_q(q: str, notification: Notification) -> bool:

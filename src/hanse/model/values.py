@@ -82,6 +82,7 @@ class Notification(Struct, frozen=True, kw_only=True, omit_defaults=True):
     types: tuple[str, ...] = ()
     entity: str | None = None
     attributes: dict[str, Any] = {}
+    news: tuple[str, ...] = ()  # what has changed or happened, by names that subscriptions wait for
     quality: dict[str, float] = {}
     payload: str = ""
     media_type: str = "application/json"
@@ -121,6 +122,7 @@ class Subscription(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client: str
     selectors: tuple[Selector, ...] = ()  # any of them; none: every entity
     attributes: tuple[str, ...] = ()  # at least one of them is carried; none: whatever is carried
+    news: tuple[str, ...] = ()  # at least one of them is told; none: whatever is told, or nothing
     q: str = ""
     quality: str = ""
     geofence: Geofence = WORLD

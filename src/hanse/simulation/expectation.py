@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, selects
+from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, selects, tells
 from hanse.model import Advertisement, Location, Notification, Subscription
 from hanse.routing import messages as m
 from hanse.scopes import ALWAYS, NEVER, Scopes
@@ -210,6 +210,7 @@ def _fits(s: Subscription, publication: Publication) -> bool:
     return (
         selects(s.selectors, n)
         and carries(s.attributes, n)
+        and tells(s.news, n)
         and passes_q(s.q, n)
         and passes_quality(s.quality, n)
         and lies_in(publication.location, s.geofence)

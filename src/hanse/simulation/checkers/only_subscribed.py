@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hanse.matching.meaning import carries, passes_q, passes_quality, selects
+from hanse.matching.meaning import carries, passes_q, passes_quality, selects, tells
 from hanse.simulation.checkers.trace import Trace, Violation
 
 if TYPE_CHECKING:
@@ -18,7 +18,11 @@ def check(trace: Trace) -> Iterator[Violation]:
             continue  # the next property's business
         n = published.notification
         if not any(
-            selects(s.selectors, n) and carries(s.attributes, n) and passes_q(s.q, n) and passes_quality(s.quality, n)
+            selects(s.selectors, n)
+            and carries(s.attributes, n)
+            and tells(s.news, n)
+            and passes_q(s.q, n)
+            and passes_quality(s.quality, n)
             for s in trace.subscribed.get(got.asked, ())
         ):
             yield Violation("only subscribed", f"{got}, which never asked for it")
