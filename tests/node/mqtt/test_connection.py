@@ -97,6 +97,22 @@ def test_what_is_published_is_acknowledged_and_received_in_order(version: Versio
         asyncio.run(run(broker.url))
 
 
+def test_no_more_is_on_its_way_than_the_broker_allows() -> None:
+    async def main(url: str) -> None:
+        connection = MqttConnection(address(url), window=100, receive_max=1000)
+        await connection.connect()
+        try:
+            sent = [connection.publish("t", b"%d" % n, 1) for n in range(500)]
+            await connection.subscribe("t")  # while all that is allowed is on its way
+            async with asyncio.timeout(20):
+                await asyncio.gather(*sent)
+        finally:
+            await connection.close()
+
+    with Mosquitto("max_inflight_messages 5") as broker:
+        asyncio.run(main(broker.url))
+
+
 def test_a_lost_connection_fails_what_is_not_acknowledged_and_can_be_made_again() -> None:
     async def run(broker: Mosquitto) -> None:
         connection = MqttConnection(address(broker.url))

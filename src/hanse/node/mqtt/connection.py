@@ -36,6 +36,7 @@ _NO_RECONNECT: Final = -2  # -1 means for ever to gmqtt, 0 means once
 _UNSUPPORTED_VERSION: Final = frozenset({1, 132})
 _SUBSCRIPTION_REFUSED: Final = 0x80
 _SESSION_S: Final = 7 * 24 * 3600
+_SPARE_PACKETS: Final = 2  # gmqtt numbers one packet less than it may, and a subscription needs a number too
 
 
 class MqttUnreachable(ConnectionError):
@@ -105,6 +106,7 @@ class MqttConnection:
         self._keep_session = keep_session
         self._keepalive_s = keepalive_s
         self._timeout_s = timeout_s
+        self._window_max = window
         self._window = window
         self._queue_max = queue_max
         self._receive_max = receive_max
@@ -167,6 +169,9 @@ class MqttConnection:
         except BaseException:
             await self._disconnect()
             raise
+        # what the broker allows to be unacknowledged (MQTT 5; Mosquitto: 20); the properties that gmqtt gives out hide it
+        allowed = client._connection._protocol.id_generator._max  # noqa: SLF001
+        self._window = min(self._window_max, max(1, allowed - _SPARE_PACKETS))
         self._connected = True
 
     async def _handshake(self, client: Any, lost: asyncio.Event) -> None:
