@@ -114,11 +114,13 @@ def encode(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def patches(n: int, of: int, prefix: str = "/ngsi-ld/v1") -> Iterator[bytes]:
+def patches(n: int, of: int, prefix: str = "/ngsi-ld/v1") -> list[bytes]:
     rng = random.Random(2)
+    made = []
     for _ in range(n):
         body = encode({"temperature": {"type": "Property", "value": round(rng.uniform(-10, 40), 2), "unitCode": "CEL"}})
-        yield request("PATCH", f"{prefix}/entities/urn:ngsi-ld:Sensor:{rng.randrange(of)}/attrs", body)
+        made.append(request("PATCH", f"{prefix}/entities/urn:ngsi-ld:Sensor:{rng.randrange(of)}/attrs", body))
+    return made
 
 
 def creations(n: int, prefix: str = "/ngsi-ld/v1", first: int = 0) -> list[bytes]:
@@ -145,12 +147,12 @@ def single_writes(n: int, data: Path) -> list[Figure]:
         port = free_port()
         with server(bare(port), port):
             rounds.setdefault("bare create", []).append(load(port, iter(creations(n, "")), CLIENTS).check(204).rate)
-            rounds.setdefault("bare patch", []).append(load(port, patches(n, n, ""), CLIENTS).check(204).rate)
+            rounds.setdefault("bare patch", []).append(load(port, iter(patches(n, n, "")), CLIENTS).check(204).rate)
             rounds.setdefault("bare get", []).append(load(port, iter(retrievals(n, n, "")), CLIENTS).check(200).rate)
         port = free_port()
         with server(node(port, data / f"writes{i}"), port):
             rounds.setdefault("create", []).append(load(port, iter(creations(n)), CLIENTS).check(201).rate)
-            rounds.setdefault("patch", []).append(load(port, patches(n, n), CLIENTS).check(204).rate)
+            rounds.setdefault("patch", []).append(load(port, iter(patches(n, n)), CLIENTS).check(204).rate)
             rounds.setdefault("get", []).append(load(port, iter(retrievals(n, n)), CLIENTS).check(200).rate)
     mid = {name: sorted(rates)[1] for name, rates in rounds.items()}
     figures = []
@@ -179,10 +181,10 @@ def many(n: int, data: Path) -> list[Figure]:
     with server(node(port, data / "many"), port) as process:
         time.sleep(1)
         figures.append(Figure("idle memory", rss_mb(process.pid), "MB", 150, False))
-        result = load(port, upserts(n, 500, kib=True), 2).check(201)
+        result = load(port, iter(list(upserts(n, 500, kib=True))), 2).check(201)
         figures.append(Figure("batch upsert of 500 (created)", n / result.seconds, "entities/s", 10_000, True))
         part = min(n, 20_000)
-        result = load(port, upserts(part, 500, kib=True), 2).check(204)
+        result = load(port, iter(list(upserts(part, 500, kib=True))), 2).check(204)
         figures.append(Figure("batch upsert of 500 (replaced)", part / result.seconds, "entities/s", 10_000, True))
         for name, path in QUERIES.items():
             figures.append(query(port, name, path))
