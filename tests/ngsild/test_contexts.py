@@ -89,13 +89,20 @@ def test_terms_may_be_written_with_the_prefixes_of_the_core_context_if_it_comes_
     assert context.document().count(CORE_URL) == 1
 
 
-def test_an_imported_context_and_a_scoped_one() -> None:
+def test_an_imported_context() -> None:
     context = compile_context({"@version": 1.1, "@import": SHOP, "price": "https://a.example/price"}, DOCUMENTS)
     assert context.expand_term("price") == "https://a.example/price"
     assert context.expand_term("Shop") == "https://shop.example/terms#Shop"
-    scoped = compile_context({"a": {"@id": "https://a.example/a", "@context": "https://nowhere.example/"}})
-    assert scoped.expand_term("a") == "https://a.example/a"
-    assert referenced_urls(scoped.source) == set()
+
+
+def test_scoped_contexts_are_refused_but_for_terms_of_the_core_context() -> None:
+    scoped = {"@id": "https://a.example/a", "@context": "https://nowhere.example/"}
+    with pytest.raises(BadRequestData, match="'a' with a context of its own"):
+        compile_context({"a": scoped})
+    copied = compile_context({"ngsildproof": scoped, "b": "https://a.example/b"})
+    assert copied.expand_term("b") == "https://a.example/b"
+    assert copied.expand_term("ngsildproof") == "https://uri.etsi.org/ngsi-ld/ngsildproof"
+    assert referenced_urls(copied.source) == set()
 
 
 def test_the_key_is_the_same_for_the_same_context() -> None:
@@ -132,10 +139,15 @@ def test_a_context_that_makes_no_sense(source: Any) -> None:
         compile_context(source)
 
 
-@pytest.mark.parametrize("document", [None, [], 5, {}, {"context": {}}])
+@pytest.mark.parametrize("document", [[], 5, {}, {"context": {}}])
 def test_a_document_that_is_no_context(document: Any) -> None:
+    with pytest.raises(BadRequestData):
+        compile_context(SHOP, {SHOP: document})
+
+
+def test_a_document_that_is_not_there() -> None:
     with pytest.raises(LdContextNotAvailable):
-        compile_context(SHOP, {} if document is None else {SHOP: document})
+        compile_context(SHOP, {})
 
 
 def test_contexts_in_a_circle() -> None:

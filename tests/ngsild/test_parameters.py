@@ -136,7 +136,8 @@ def test_views() -> None:
     assert view(join="inline", joinLevel="3") == View(join="inline", join_level=3)
     assert view(join="@none").join is None
     assert view(containedBy="urn:x:1,urn:x:2").contained_by == ("urn:x:1", "urn:x:2")
-    assert view(geometryProperty="location").geometry_property == LOCATION
+    assert parse_view({"geometryProperty": "location"}, CORE, geojson=True).geometry_property == LOCATION
+    assert view(pick="id,at{of{id}}", join="flat", joinLevel="2").pick_linked
     assert parse_view({}, CORE, geojson=True).geojson
     assert view(pick="id,name|speed", omit="type").pick == ("id", V + "name", V + "speed")
 
@@ -157,6 +158,11 @@ def test_projections() -> None:
         ({"options": "keyValues,nonsense"}, InvalidRequest),
         ({"format": "keyValues", "options": "nonsense"}, InvalidRequest),
         ({"options": "keyValues,concise"}, InvalidRequest),
+        ({"geometryProperty": "location"}, BadRequestData),
+        ({"pick": "id,at{id}"}, BadRequestData),
+        ({"omit": "at{id}", "join": "@none"}, BadRequestData),
+        ({"pick": "id,at{of{id}}", "join": "inline"}, BadRequestData),
+        ({"omit": "at{of{id}}", "join": "flat", "joinLevel": "1"}, BadRequestData),
         ({"pick": "name", "omit": "name"}, BadRequestData),
         ({"pick": "name", "attrs": "x"}, BadRequestData),
         ({"omit": "name", "attrs": "x"}, BadRequestData),

@@ -11,6 +11,7 @@ from hanse.ngsild.entity import DEFAULT_VOCAB, LOCATION, NULL, Instance
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.limits import ARRAY_LENGTH_MAX, STRING_LENGTH_MAX, VALUE_DEPTH_MAX
 from hanse.ngsild.parsing import parse_attribute, parse_entity, parse_fragment, split_context
+from hanse.ngsild.representation import View, represent
 
 NOW = "2026-01-31T12:00:00.000000Z"
 TIMES = {"createdAt": NOW, "modifiedAt": NOW}
@@ -456,3 +457,43 @@ def test_the_context_of_a_document() -> None:
     assert split_context({"@context": "x", "a": 1}) == ({"a": 1}, "x")
     assert split_context({"a": 1}) == ({"a": 1}, None)
     assert split_context([1]) == ([1], None)
+
+
+@pytest.mark.parametrize("term", ["datasetId", "instanceId", "observedAt", "unitCode", "entityIdSealed"])
+def test_members_of_attributes_are_no_names_of_attributes(term: str) -> None:
+    with pytest.raises(BadRequestData, match=term):
+        parse_entity(ID | {term: {"type": "Property", "value": 1}}, CORE, NOW)
+
+
+PROOF = {"type": "Property", "value": {"type": "DataIntegrityProof", "proofValue": "z"}}
+
+
+def test_a_proof_says_what_it_is_of() -> None:
+    sealed = {"entityIdSealed": ID["id"], "entityTypeSealed": "Car"}
+    made = parse_entity(ID | {"ngsildproof": PROOF | sealed}, CORE, NOW)
+    (proof,) = made.attributes["https://uri.etsi.org/ngsi-ld/ngsildproof"]
+    assert proof == PROOF | {"entityIdSealed": ID["id"], "entityTypeSealed": name("Car")} | TIMES
+    assert represent(made, CORE, View())["ngsildproof"] == PROOF | sealed
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"a": PROOF | {"entityIdSealed": ID["id"]}},
+        {"ngsildproof": PROOF | {"entityTypeSealed": 42}},
+        {"ngsildproof": PROOF | {"entityIdSealed": "no URI"}},
+        {"ngsildproof": PROOF | {"value": "zQe"}},
+        {"ngsildproof": {"type": "Relationship", "object": "urn:x:1"}},
+        {"a": {"type": "LanguageProperty", "languageMap": {"en": "x"}, "valueType": "xsd:string"}},
+    ],
+)
+def test_proofs_and_value_types_that_make_no_sense(attribute: Any) -> None:
+    with pytest.raises(BadRequestData):
+        parse_entity(ID | attribute, CORE, NOW)
+
+
+@pytest.mark.parametrize("unseen", ["\ufe0f", "\U000e0100", "\u115f", "\u3164", "\uffa0", "\u2800", "\u034f", "\u200b", "\u00ad"])
+def test_an_id_has_nothing_in_it_that_cannot_be_seen(unseen: str) -> None:
+    with pytest.raises(BadRequestData, match="not a URI"):
+        parse_entity(ID | {"id": f"urn:ngsi-ld:Car:{unseen}1"}, CORE, NOW)
+    assert parse_entity(ID | {"id": "urn:ngsi-ld:Car:äß한ю"}, CORE, NOW).id.endswith("한ю")

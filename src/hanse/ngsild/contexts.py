@@ -279,7 +279,9 @@ def _check_scoped(part: dict[str, Any]) -> None:
     """A term that means one thing here and another there is not for NGSI-LD (5.5.7); what the core context names, it means."""
     for name, definition in part.items():
         if isinstance(definition, dict) and "@context" in definition and name not in _CORE_DEFINITIONS:
-            raise BadRequestData(f"the @context defines {name[:60]!r} with a context of its own, which NGSI-LD forbids; take it out")
+            raise BadRequestData(
+                f"the @context defines {name[:60]!r} with a context of its own, which NGSI-LD forbids; take it out"
+            )
 
 
 def _without_scoped(part: dict[str, Any]) -> dict[str, Any]:

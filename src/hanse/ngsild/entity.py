@@ -44,7 +44,7 @@ TEMPORAL_MEMBERS: Final = frozenset({"observedAt", "createdAt", "modifiedAt", "d
 # members of an instance that are not sub-attributes; all keep their short names in the internal shape
 RESERVED_MEMBERS: Final = (
     frozenset({"type", "unitCode", "datasetId", "instanceId", "objectType", "valueType", "expiresAt", "lang", "ngsildConf"})
-    | frozenset({"entity", "entityList"})
+    | frozenset({"entity", "entityList", "entityIdSealed", "entityTypeSealed"})
     | TEMPORAL_MEMBERS
     | frozenset(VALUE_MEMBER.values())
     | frozenset(PREVIOUS_MEMBER.values())

@@ -182,7 +182,12 @@ def parse_view(params: Mapping[str, str], context: Context, *, geojson: bool = F
     join = params.get("join") or None
     if join not in (None, "inline", "flat", NO_DATASET):
         raise BadRequestData(f"join is inline, flat or @none, not {join[:40]!r}")
+    join_level = _join_level(params.get("joinLevel"), join)
+    for name, projection in (("pick", pick), ("omit", omit)):
+        _check_reach(name, projection, join_level if join in ("inline", "flat") else 0)
     geometry_property = params.get("geometryProperty") or None
+    if geometry_property and not geojson:
+        raise BadRequestData("geometryProperty is for GeoJSON; add the header Accept: application/geo+json")
     return View(
         format=FORMATS[said] if said is not None else chosen[0] if chosen else "normalized",
         sys_attrs="sysAttrs" in options,
@@ -196,7 +201,7 @@ def parse_view(params: Mapping[str, str], context: Context, *, geojson: bool = F
         geojson=geojson,
         geometry_property=_attribute(geometry_property, "geometryProperty", context) if geometry_property else None,
         join="inline" if join == "inline" else "flat" if join == "flat" else None,
-        join_level=_join_level(params.get("joinLevel"), join),
+        join_level=join_level,
         contained_by=tuple(check_uri(part.strip(), "containedBy") for part in params["containedBy"].split(","))
         if params.get("containedBy")
         else (),
@@ -276,6 +281,16 @@ def parse_projection(text: str | None, what: str, context: Context) -> Projectio
     if position < len(tokens):
         raise BadRequestData(f"{what} has a '}}' without its '{{'; take it away")
     return projection
+
+
+def _check_reach(what: str, projection: Projection, levels: int) -> None:
+    """That it goes no further along relationships than the answer does."""
+    if projection.linked and not levels:
+        raise BadRequestData(
+            f"{what} has braces for more linked entities than are asked for; add join=inline, or raise joinLevel"
+        )
+    for _, inner in projection.linked:
+        _check_reach(what, inner, levels - 1)
 
 
 def _projection(tokens: list[str], position: int, what: str, context: Context, depth: int) -> tuple[Projection, int]:

@@ -47,6 +47,9 @@ _GEO_ONLY: Final = frozenset(NGSI_LD + term for term in ("location", "observatio
 _ENTITY_MEMBERS: Final = frozenset(
     {"id", "type", "@id", "@type", "scope", "expiresAt", "createdAt", "modifiedAt", "deletedAt", "@context"}
 )
+_SEALED: Final = frozenset({"entityIdSealed", "entityTypeSealed"})  # what a proof is of
+_NEVER_ATTRIBUTES: Final = _SEALED | {"datasetId", "instanceId", "observedAt", "unitCode"}
+_PROOF: Final = NGSI_LD + "ngsildproof"
 _SIMPLIFIED_WRAPS: Final = frozenset({"languageMap", "vocab", "json"})
 
 
@@ -141,6 +144,8 @@ def parse_attribute(
     instances = reader.attribute(name, body, 0)
     if expanded in _GEO_ONLY:
         _check_geo_only(name, instances)
+    elif expanded == _PROOF:
+        _check_proof(instances)
     return instances
 
 
@@ -190,14 +195,16 @@ class _Reader:
         for name, value in body.items():
             if name in _ENTITY_MEMBERS:
                 continue
-            if name in RESERVED_MEMBERS and type(value) is not dict:
-                raise BadRequestData(f"{name!r} is a member of attributes; an entity can only have an attribute of that name")
+            if name in _NEVER_ATTRIBUTES or (name in RESERVED_MEMBERS and type(value) is not dict):
+                raise BadRequestData(f"{name!r} is a member of attributes, and not the name of one")
             expanded = self.expand(name)
             if expanded in attributes:
                 raise BadRequestData(f"the attribute {name!r} is there twice, under two names for {expanded!r}")
             attributes[expanded] = instances = self.attribute(name, value, 0)
             if expanded in _GEO_ONLY:
                 _check_geo_only(name, instances)
+            elif expanded == _PROOF:
+                _check_proof(instances)
         return attributes
 
     def attribute(self, name: str, value: Any, depth: int) -> list[Instance]:
@@ -376,6 +383,12 @@ class _Reader:
                     raise BadRequestData(f"the attribute {name!r}: objectType is a name or an array of names")
                 expanded = [self.expand(item) for item in names]
                 result[key] = expanded if type(value) is list else expanded[0]
+            case "entityIdSealed" | "entityTypeSealed":
+                if type(value) is not str or not value or self.expand(name) != _PROOF:
+                    raise BadRequestData(f"the attribute {name!r}: {key} is a text, and only ngsildproof has it")
+                result[key] = check_uri(value, key) if key == "entityIdSealed" else self.expand(value)
+            case "valueType" if kind == "LanguageProperty" and value != "langString":
+                raise BadRequestData(f"the attribute {name!r}: the valueType of a LanguageProperty is langString; leave it out")
             case "unitCode" | "lang" | "valueType":
                 if type(value) is not str or not value:
                     raise BadRequestData(f"the attribute {name!r}: {key} is a text, not {shown(value)}")
@@ -434,6 +447,12 @@ def _check_geo_only(name: str, instances: list[Instance]) -> None:
     for item in instances:
         if item.get("type", "GeoProperty") != "GeoProperty":
             raise BadRequestData(f"{name!r} is where something is: it must be a GeoProperty, not a {item['type']}")
+
+
+def _check_proof(instances: list[Instance]) -> None:
+    for item in instances:
+        if item.get("type", "Property") != "Property" or (type(item.get("value", {})) is not dict and item.get("value") != NULL):
+            raise BadRequestData("ngsildproof is a Property whose value is an object, a W3C Data Integrity proof")
 
 
 def _check_datasets(name: str, instances: list[Instance]) -> None:

@@ -30,7 +30,7 @@ NO_DATASET: Final = "@none"
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _WRAPPED: Final = frozenset({"LanguageProperty", "JsonProperty", "VocabProperty"})
-_NAMED_BY_CONTEXT: Final = frozenset({"vocab", "objectType", "previousVocab"})
+_NAMED_BY_CONTEXT: Final = frozenset({"vocab", "objectType", "previousVocab", "entityTypeSealed"})
 
 
 class Projection(Struct, frozen=True):

@@ -10,11 +10,16 @@ from hanse.ngsild.errors import BadRequestData
 URI_LENGTH_MAX = 2048
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s<>\"{}|\\^`\x00-\x20\x7f]+")
 
+# printable to Unicode, but nothing to be seen: two ids that look alike must not differ
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
 
 @lru_cache(maxsize=65_536)
 def is_uri(text: str) -> bool:
-    """Absolute, without blanks and the characters that RFC 3986 forbids; letters beyond ASCII (IRIs) are fine."""
-    return len(text) <= URI_LENGTH_MAX and _URI.fullmatch(text) is not None and text.isprintable()
+    """Absolute, without blanks and what RFC 3986 forbids; letters beyond ASCII (IRIs) are fine, if one can see them."""
+    if len(text) > URI_LENGTH_MAX or _URI.fullmatch(text) is None:
+        return False
+    return text.isascii() or (text.isprintable() and _INVISIBLE.search(text) is None)
 
 
 def check_uri(text: object, what: str) -> str:

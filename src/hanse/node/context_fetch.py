@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hanse.ngsild.errors import LdContextNotAvailable
+from hanse.ngsild.errors import BadRequestData, LdContextNotAvailable
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -32,7 +32,7 @@ class Fetcher:
             self._session = None
 
     async def fetch(self, url: str) -> Any:
-        """The document at a URL. Raises LdContextNotAvailable if there is none to be had."""
+        """The document at a URL. Raises LdContextNotAvailable if there is none to be had, BadRequestData if it is no context."""
         task = self._running.get(url)
         if task is None:
             task = self._running[url] = asyncio.create_task(self._fetch(url))
@@ -66,6 +66,8 @@ class Fetcher:
                     return decoded(await self._read(answer, url), url)
             async with self._session.get(alternate, max_redirects=REDIRECTS_MAX) as answer:
                 return decoded(await self._read(answer, url), url)
+        except BadRequestData:
+            raise
         except TimeoutError:
             raise LdContextNotAvailable(f"the @context {url!r} did not come within {self._settings.timeout_s:g} s") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
@@ -101,7 +103,7 @@ def decoded(data: bytes, url: str) -> Any:
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise LdContextNotAvailable(f"what is at {url!r} is not JSON") from None
+        raise BadRequestData(f"what is at {url!r} is no JSON-LD context: it is not JSON") from None
     if not isinstance(document, dict) or "@context" not in document:
-        raise LdContextNotAvailable(f"what is at {url!r} is no JSON-LD context: it must be an object with a member '@context'")
+        raise BadRequestData(f"what is at {url!r} is no JSON-LD context: it must be an object with a member '@context'")
     return {"@context": document["@context"]}

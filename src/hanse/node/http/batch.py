@@ -72,6 +72,8 @@ async def _documents(call: Call) -> list[Any]:
         raise errors.BadRequestData("a batch is a JSON array")
     if not documents:
         raise errors.BadRequestData("the batch is empty")
+    if None in documents:
+        raise errors.BadRequestData("the batch has null in it; leave it out")
     limit = call.node.settings.limits.batch_max
     if len(documents) > limit:
         raise errors.BadRequestData(f"the batch has {len(documents)} entities; send at most {limit} at once")
