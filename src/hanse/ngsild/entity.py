@@ -4,7 +4,7 @@ There is one internal shape, whatever representation came in: names of types and
 attribute is a list of its instances (one without a `datasetId` at most, the default one), and an instance is a normalized
 attribute, `{"type": "Property", "value": 30, "unitCode": "CEL", ...}`. Members that NGSI-LD names itself keep their short names;
 every other member is a sub-attribute: an expanded name, and again a list of instances. Values are kept as they were given.
-Times that the node sets (`createdAt`, `modifiedAt`) are UTC with microseconds, so that their order as texts is their order in time.
+Times that the node sets (`createdAt`, `modifiedAt`) are UTC with microseconds, so that their order as texts is the one in time.
 """
 
 from __future__ import annotations
