@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hanse.filters import compile_q
 from hanse.ngsild import errors, operations
 from hanse.ngsild.entity import NGSI_LD, Change, Entity, now_text
+from hanse.ngsild.linked import has_links, without_links
 from hanse.ngsild.operations import Outcome
-from hanse.ngsild.parameters import View, parse_query, parse_query_body, parse_view
+from hanse.ngsild.parameters import View, expand_q, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_entity, parse_fragment
+from hanse.ngsild.query import EntityQuery, EntitySelector
+from hanse.ngsild.selection import parse_type_query
 from hanse.ngsild.uris import check_uri
 from hanse.node.entity_maps import MapPage
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from hanse.ngsild.contexts import Context
-    from hanse.ngsild.query import EntityQuery
     from hanse.node.store import Found
 
 WITH_GEO: Final = (JSON, LD_JSON, GEO_JSON)
@@ -89,9 +91,22 @@ async def retrieve(call: Call) -> ASGIApp:
     return call.answer(shown, context, headers=headers)
 
 
+async def with_own_q(call: Call, said: dict[str, Any], context: Context) -> dict[str, Any]:
+    """What a query says, with the ids of linked entities in the place of what it asks of these."""
+    q = said.get("q")
+    if not isinstance(q, str) or not has_links(q):
+        return said
+
+    async def find(asked: str, type_: str | None) -> list[str]:
+        selectors = (EntitySelector(types=parse_type_query(type_, context)),) if type_ else ()
+        return await call.tenant.store.ids(EntityQuery(selectors=selectors, q=expand_q(asked, context)))
+
+    return said | {"q": await without_links(q, find)}
+
+
 async def query(call: Call) -> ASGIApp:
     context = await call.context()
-    asked = parse_query(call.params, context, call.node.settings.limits)
+    asked = parse_query(await with_own_q(call, call.params, context), context, call.node.settings.limits)
     view = parse_view(call.params, context, geojson=call.wants_geojson)
     check_selective(call, asked)
     return await answered(call, asked, view, context)
@@ -101,7 +116,9 @@ async def query_by_post(call: Call) -> ASGIApp:
     body, context = await call.json()
     if "temporalQ" in body:
         raise errors.BadRequestData("temporalQ asks for the past; send it to /temporal/entityOperations/query")
-    asked, view = parse_query_body(body, call.params, context, call.node.settings.limits, geojson=call.wants_geojson)
+    asked, view = parse_query_body(
+        await with_own_q(call, body, context), call.params, context, call.node.settings.limits, geojson=call.wants_geojson
+    )
     check_selective(call, asked)
     return await answered(call, asked, view, context)
 
@@ -194,7 +211,7 @@ async def purge(call: Call) -> ASGIApp:
     )
     if keep is not None and drop is not None:
         raise errors.BadRequestData("keep and drop say opposite things; use one of them")
-    asked = parse_query(call.params, context, call.node.settings.limits)
+    asked = parse_query(await with_own_q(call, call.params, context), context, call.node.settings.limits)
     check_selective(call, asked)
     now = now_text()
     pending: list[asyncio.Future[None]] = []
