@@ -77,12 +77,12 @@ async def _subscribe(tenant: Tenant, n: int, members: dict[str, Any]) -> None:
 
 def _microseconds(tenant: Tenant, change: Change, seconds: float = 0.4) -> float:
     """CPU time, the best of several rounds, because the machine has other things to do."""
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 5:
         start = time.process_time()
         for _ in range(10):
-            found = tenant.subscriptions.deliveries(change, tenant._routed(change))
+            found = tenant.subscriptions.deliveries(change, tenant._routed(change))  # noqa: SLF001
         times.append((time.process_time() - start) / 10 * 1e6)
         assert len(found) == MATCHING, len(found)
     return min(times)

@@ -16,6 +16,7 @@ from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE, compile_context
 from hanse.ngsild.entity import Change, Entity
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
+from hanse.ngsild.geofences import place
 from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.query import EntityQuery, matches
 from hanse.ngsild.subscriptions import (
@@ -24,6 +25,7 @@ from hanse.ngsild.subscriptions import (
     core_subscription,
     fires,
     is_triggered,
+    news,
     parse_subscription,
     patch_subscription,
     settled,
@@ -400,14 +402,16 @@ def test_the_broker_lets_through_all_that_fires(
     index = MatchIndex()
     index.add(core_subscription(made))
     one = change.entity
-    news = Notification(id="1", publisher="node", types=one.types, entity=one.id, attributes=one.attributes)
+    said = Notification(id="1", publisher="node", types=one.types, entity=one.id, attributes=one.attributes, news=news(change))
     if fires(made, change, NOW_MS):
-        assert index.match(news, None)
+        assert index.match(said, place(one.attributes))
 
 
-def test_a_subscription_of_too_many_selectors_for_the_broker_hears_everything_there() -> None:
+def test_a_subscription_of_too_many_selectors_for_the_broker_hears_more_there() -> None:
     many = subscription(entities=[{"type": "Building", "id": [f"urn:b:{n}" for n in range(100)]}])
-    assert core_subscription(many).selectors == ()
+    assert [selector.id for selector in core_subscription(many).selectors] == [None]
+    kinds = subscription(entities=[{"type": ",".join(f"T{n}" for n in range(100))}])
+    assert core_subscription(kinds).selectors == ()
     assert not matches(many.query, entity(id="urn:b:100"))
 
 

@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from hanse.filters import compile_q
-from hanse.model import InvalidInput, Location, Selector, Subscription
+from hanse.model import WORLD, InvalidInput, Location, Selector, Subscription
 from hanse.ngsild.entity import NULL, Change
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
+from hanse.ngsild.geofences import geofence_of
 from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, matches
 from hanse.ngsild.subscription_members import (
     DEFAULT_TRIGGERS,
@@ -177,26 +178,56 @@ def _is_reclassified(change: Change) -> bool:
     return before is not None and after is not None and (before.types != after.types or before.scopes != after.scopes)
 
 
+def news(change: Change) -> tuple[str, ...]:
+    """What a change tells of, by the names that `core_subscription` waits for: triggers, and attributes that have changed."""
+    if change.kind == "updated":
+        names = {"entityUpdated"}
+        for attribute in change.attributes:
+            names.add(attribute.name)
+            names.add(_ATTRIBUTE_TRIGGER[attribute.kind])
+        return tuple(names)
+    trigger = "entityCreated" if change.kind == "created" else "entityDeleted"
+    return trigger, "entityUpdated", _ATTRIBUTE_TRIGGER[change.kind], *change.entity.attributes
+
+
+_ATTRIBUTE_TRIGGER: Final = {
+    "created": "attributeCreated",
+    "updated": "attributeUpdated",
+    "deleted": "attributeDeleted",
+}
+
+
 def core_subscription(subscription: NgsiSubscription) -> Subscription:
-    """What the broker's index can answer of it: never less than `fires` lets through."""
+    """What the broker's index can answer of it: never less than `fires` lets through.
+
+    One with a geofence gets only what is located by a single point; see `is_at_a_point`.
+    """
     query = subscription.query
-    selectors = tuple(
-        Selector(type=alternative[0] if alternative else None, id=id_, id_pattern=selector.id_pattern)
-        for selector in query.selectors
-        for alternative in (selector.types or ((),))
-        for id_ in (selector.ids or (None,))
-    )
-    when = _when(subscription.triggers, subscription.watched)
+    selectors = _core_selectors(query, with_ids=True)
+    if len(selectors) > ENTITIES_MAX:
+        selectors = _core_selectors(query, with_ids=False)
     return Subscription(
         id=subscription.id,
         client=CLIENT + subscription.id,
         selectors=selectors if len(selectors) <= ENTITIES_MAX else (),
-        # one that has just been deleted is not there any more to be found
-        attributes=() if "deleted" in when.kinds else subscription.watched,
+        # what everyone waits for sorts nobody out
+        news=subscription.watched or (() if set(subscription.triggers) >= set(DEFAULT_TRIGGERS) else subscription.triggers),
         q="" if _asks_of_entity(query.q) else query.q,
+        geofence=WORLD if query.geo is None else geofence_of(query.geo),
         scopes=subscription.scopes,
         expires_at_ms=subscription.expires_ms,
     )
+
+
+def _core_selectors(query: EntityQuery, *, with_ids: bool) -> tuple[Selector, ...]:
+    """Any of these; of types that must come together, the core looks for the first."""
+    selectors = (
+        Selector(type=alternative[0] if alternative else None, id=id_, id_pattern=selector.id_pattern)
+        for selector in query.selectors
+        for alternative in (selector.types or ((),))
+        for id_ in ((with_ids and selector.ids) or (None,))
+    )
+    return tuple(dict.fromkeys(selectors))
 
 
 def _asks_of_entity(q: str) -> bool:

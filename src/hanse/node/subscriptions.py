@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
 from msgspec import Struct
 
+from hanse.matching.meaning import lies_in
+from hanse.model import WORLD, InvalidInput
 from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyPending
+from hanse.ngsild.geofences import event_geofence, is_at_a_point
 from hanse.ngsild.notifications import Writer
 from hanse.ngsild.subscription_members import STREAM_URI
 from hanse.ngsild.subscriptions import (
@@ -34,6 +38,7 @@ from hanse.ngsild.subscriptions import (
     subscriber_location,
     subscription_to_json,
 )
+from hanse.node.fences import Fences
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
 from hanse.routing import messages as m
@@ -41,6 +46,7 @@ from hanse.routing import messages as m
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hanse.model import Geofence, Location
     from hanse.ngsild.entity import Change
     from hanse.node.tenant import Tenant
 
@@ -96,6 +102,7 @@ class Subscriptions:
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
         self._live: dict[str, Live] = {}
+        self._fences = Fences()
         self._staged: dict[int, tuple[Change, list[tuple[str, bytes]]]] = {}
         self._changed: set[str] = set()
         self._counters_timer: asyncio.TimerHandle | None = None
@@ -220,10 +227,14 @@ class Subscriptions:
         """Put it to work, in the place of an older version. Raises BadRequestData if the broker refuses it."""
         subscription = live.subscription
         id_ = subscription.id
+        self._fences.remove(id_)
         if subscription.time_interval_s is not None or subscription.is_active is False:
             self._broker(m.Detach(CLIENT + id_))
         else:
-            self._broker(m.Subscribe(core_subscription(subscription)))
+            core = core_subscription(subscription)
+            self._broker(m.Subscribe(core))
+            if core.geofence is not WORLD and subscription.query.geo is not None:
+                self._fences.add(id_, subscription.query.geo)
             location = subscriber_location(subscription)
             if location is not None:
                 self._broker(m.Locate(CLIENT + id_, location))
@@ -243,6 +254,7 @@ class Subscriptions:
     def _remove(self, id_: str) -> None:
         live = self._live.pop(id_)
         live.stop()
+        self._fences.remove(id_)
         self._broker(m.Detach(CLIENT + id_))
         self._changed.discard(id_)
         self._tenant.notifier.unregister(id_)
@@ -254,10 +266,8 @@ class Subscriptions:
         """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change."""
         found: list[Delivery] = []
         now_ms = 0
-        for effect in effects:
-            if type(effect) is not m.Deliver or not effect.client.startswith(CLIENT):
-                continue
-            live = self._live.get(effect.subscription)
+        for id_ in self._concerned(change, effects):
+            live = self._live.get(id_)
             if live is None:
                 continue
             now_ms = now_ms or _now_ms()
@@ -271,8 +281,23 @@ class Subscriptions:
                     if delivery is not None:
                         found.append(delivery)
             except Exception:
-                log.exception("a notification could not be written", subscription=effect.subscription, entity=change.entity.id)
+                log.exception("a notification could not be written", subscription=id_, entity=change.entity.id)
         return found
+
+    def _concerned(self, change: Change, effects: Iterable[m.Effect]) -> Iterable[str]:
+        """The subscriptions that a change may fire."""
+        told = [effect.subscription for effect in effects if type(effect) is m.Deliver and effect.client.startswith(CLIENT)]
+        attributes = change.entity.attributes
+        if not len(self._fences) or is_at_a_point(attributes):
+            return told
+        around: Geofence = WORLD
+        with suppress(InvalidInput):  # an entity that ends with such a fence
+            around = event_geofence(attributes)
+        near = [id_ for id_ in self._fences.near(attributes) if lies_in(self._place(id_), around)]
+        return dict.fromkeys((*told, *near))
+
+    def _place(self, id_: str) -> Location | None:
+        return subscriber_location(self._live[id_].subscription) if id_ in self._live else None
 
     def _delivery(self, live: Live, body: bytes, entity: str, now_ms: int) -> Delivery | None:
         subscription = live.subscription

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,10 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 from msgspec import Struct
 
-from hanse.model import WORLD, Geofence, InvalidInput, Location, Notification, geofence_from_geojson
-from hanse.ngsild.entity import DEFAULT_VOCAB, LOCATION, Change, Entity, default_instance, now_text
+from hanse.model import WORLD, Geofence, InvalidInput, Notification
+from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.errors import NonexistentTenant, TooManyPending
+from hanse.ngsild.geofences import EVENT_GEOFENCE, event_geofence, place
 from hanse.ngsild.operations import Outcome, expire
+from hanse.ngsild.subscriptions import news
 from hanse.node.contexts import ContextService
 from hanse.node.entity_maps import EntityMaps
 from hanse.node.native import Native
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from hanse.node.settings import NodeSettings
     from hanse.node.store import Write
 
-EVENT_GEOFENCE = DEFAULT_VOCAB + "eventGeofence"
 EXPIRY_S = 1.0  # how often transient entities that have ended are removed; nobody sees them before that either
 DEFAULT_TENANT = ""
 
@@ -140,14 +140,13 @@ class Tenant:
         """What the broker says to a change: who hears of it."""
         broker = self.broker
         entity = change.entity
-        if not broker.held and EVENT_GEOFENCE not in entity.attributes:
-            return []
-        try:
-            location, geofence = _places(entity)
-        except InvalidInput as error:
-            if change.kind != "deleted":  # whoever hears of it or not: an entity with such a fence is refused
-                raise error.at("eventGeofence") from None
-            location, geofence = None, WORLD
+        geofence: Geofence = WORLD
+        if EVENT_GEOFENCE in entity.attributes:
+            try:
+                geofence = event_geofence(entity.attributes)
+            except InvalidInput as error:
+                if change.kind != "deleted":  # whoever hears of it or not: an entity with such a fence is refused
+                    raise error.at("eventGeofence") from None
         if not broker.held:
             return []
         self._published += 1
@@ -157,7 +156,8 @@ class Tenant:
             types=entity.types,
             entity=entity.id,
             attributes=entity.attributes,
-            location=location,
+            news=news(change),
+            location=place(entity.attributes),
             geofence=geofence,
         )
         return broker.handle(m.Publish(notification), now_ms=_now_ms())
@@ -177,26 +177,6 @@ class Tenant:
                 continue
             except Exception:
                 log.exception("removing what has expired failed", tenant=self.name)
-
-
-def _places(entity: Entity) -> tuple[Location | None, Geofence]:
-    """Where an entity is, and where its news may be heard."""
-    location: Location | None = None
-    geofence: Geofence = WORLD
-    place = entity.attributes.get(LOCATION)
-    if place:
-        instance = default_instance(place)
-        value = instance.get("value") if instance else None
-        if isinstance(value, dict) and value.get("type") == "Point":
-            with suppress(InvalidInput, ValueError, TypeError, LookupError):  # a Property may hold anything of that shape
-                lon, lat = value["coordinates"][:2]
-                location = Location(lat, lon)
-    fence = entity.attributes.get(EVENT_GEOFENCE)
-    if fence:
-        instance = default_instance(fence)
-        if instance and isinstance(instance.get("value"), dict):
-            geofence = geofence_from_geojson(instance["value"])
-    return location, geofence
 
 
 def _now_ms() -> int:
