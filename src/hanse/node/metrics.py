@@ -23,6 +23,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 COUNTERS: Final = {  # name -> help; each has one label, `kind`
+    "mqtt_messages": "Messages of devices, and to those who follow them, by what became of them",
     "native_requests": "Requests of the native API, by kind",
 }
 TOTALS: Final = {  # what parts of the node count themselves

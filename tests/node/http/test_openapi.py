@@ -11,11 +11,11 @@ from starlette.routing import Route
 from tests.serving import serving
 
 import hanse
-from hanse.node.http import health, openapi, streams
+from hanse.node.http import health, live, openapi, streams
 from hanse.node.http.app import PATHS
 from hanse.node.http.openapi import document
 
-OTHERS = [*health.routes, *openapi.routes, *streams.routes]
+OTHERS = [*health.routes, *openapi.routes, *streams.routes, *live.routes]
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from hanse.node.http import (
     entities,
     entity_maps,
     health,
+    live,
     native,
     openapi,
     registration_subscriptions,
@@ -71,7 +72,7 @@ class Application:
     def __init__(self, settings: NodeSettings) -> None:
         self.node = Node(settings)
         self._dispatch = Dispatcher(self.node, PATHS)
-        routes = [*streams.routes, *health.routes, *openapi.routes]
+        routes = [*streams.routes, *health.routes, *openapi.routes, *live.routes]
         handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _failed}
         self._rest = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
         self._rest.state.node = self.node

@@ -26,6 +26,7 @@ _HERE: Final = FilePath(__file__).parent
 _NOT_JSON: Final = {  # media types of answers that are no JSON
     "/metrics": "text/plain",
     "/docs": "text/html",
+    "/": "text/html",
 }
 _INTRODUCTION: Final = (
     "NGSI-LD (ETSI GS CIM 009) under /ngsi-ld/v1, Hanse's own API under /hanse/v1. The header NGSILD-Tenant chooses a tenant; a "
