@@ -159,7 +159,10 @@ def _values(attribute: Any) -> list[Any]:
     """The values of an attribute, or of a list of its instances. The first lines are a short cut; the last one says it all."""
     if attribute is None:
         return []
-    value = attribute.get("value") if attribute.__class__ is dict else attribute
+    instance = attribute
+    if attribute.__class__ is list and len(attribute) == 1 and attribute[0].__class__ is dict:
+        instance = attribute[0]
+    value = instance.get("value") if instance.__class__ is dict else attribute
     if value.__class__ in _SCALARS:
         return [value] if value == value else []  # noqa: PLR0124  NaN
     return _leaves(_contents(attribute, ()))
