@@ -32,6 +32,7 @@ from hanse.node.registrations import Registrations
 from hanse.node.snapshots import Snapshots
 from hanse.node.store import PutDelivery, SaveChange, Store
 from hanse.node.subscriptions import Subscriptions
+from hanse.node.transient import Transient
 from hanse.routing import Broker, Federation, Settings
 from hanse.routing import messages as m
 from hanse.routing.federation import Node as FederatedNode
@@ -72,6 +73,7 @@ class Tenant:
         self.registrations = Registrations(self)
         self.entity_maps = EntityMaps(self)
         self.snapshots = Snapshots(self)
+        self.transient = Transient(store)
         self.on_change: list[Callable[[Change], None]] = []  # told of every change, after its commit
         self._published = 0
         self._started_ms = _now_ms()
@@ -85,6 +87,7 @@ class Tenant:
         await self.registrations.start()
         await self.entity_maps.start()
         await self.snapshots.start()
+        self.transient.restore()
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:
@@ -121,7 +124,8 @@ class Tenant:
         deliveries = self.subscriptions.deliveries(change, effects)
         post = self.native.post(effects)
         deliveries += post.deliveries
-        committed = self.store.submit(SaveChange(change, name), *(PutDelivery(d) for d in deliveries), *more)
+        ends = self.transient.writes(change)
+        committed = self.store.submit(SaveChange(change, name), *(PutDelivery(d) for d in deliveries), *ends, *more)
         if deliveries or post.events or self.on_change:
 
             def after(done: asyncio.Future[None]) -> None:
@@ -163,7 +167,7 @@ class Tenant:
         return broker.handle(m.Publish(notification), now_ms=_now_ms())
 
     async def _sweep(self) -> None:
-        """Remove what has ended: transient entities as if someone had deleted them, subscriptions and advertisements."""
+        """Remove what has ended: transient entities and attributes as if someone had deleted them, subscriptions, advertisements."""
         while True:
             await asyncio.sleep(EXPIRY_S)
             try:
@@ -171,6 +175,11 @@ class Tenant:
                 expiry = partial(expire, now=now)
                 for id_ in self.store.expired(now):
                     self.apply(id_, expiry, "expire", even_expired=True)
+                for id_ in self.transient.due(now):
+                    if self.store.latest(id_, even_expired=True) is None:
+                        self.store.submit(self.transient.forget(id_))
+                    else:
+                        self.apply(id_, expiry, "expire", even_expired=True)
                 await self.entity_maps.sweep(now)
                 self.broker.handle(m.Tick(), now_ms=_now_ms())
             except TooManyPending:
