@@ -167,7 +167,7 @@ class Tenant:
         return broker.handle(m.Publish(notification), now_ms=_now_ms())
 
     async def _sweep(self) -> None:
-        """Remove what has ended: transient entities and attributes as if someone had deleted them, subscriptions, advertisements."""
+        """Remove what has ended: transient entities and attributes, as if someone deleted them; subscriptions; advertisements."""
         while True:
             await asyncio.sleep(EXPIRY_S)
             try:
