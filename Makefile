@@ -5,7 +5,7 @@ HANSE := $(VENV)/bin/hanse
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
-.PHONY: setup test check demo bench faults study lock clean help
+.PHONY: setup test check demo conformance bench faults study lock clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -35,6 +35,23 @@ demo: setup      ## the main job, live: strategies side by side, scopes, a repla
 	@echo
 	@echo "Look at out/demo: strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
 	@echo "Next: hanse simulate run --help, hanse study disgb, and README.md."
+
+# The suite and its runner are somebody else's: SUITE is a checkout of it, RUNNER a program that takes --suite, --url and groups of
+# tests, CONTEXTS a JSON file that says for each URL of a context which file has it. Two of the tests name the port 9090.
+CONFORMANCE_PORT ?= 9090
+conformance: setup ## the ETSI test suite: make conformance SUITE=checkout RUNNER=path CONTEXTS=map.json [ONLY="group ..."]
+	@test -n "$(SUITE)" && test -n "$(RUNNER)" && test -n "$(CONTEXTS)" || \
+		{ echo "usage: make conformance SUITE=checkout RUNNER=path CONTEXTS=map.json [ONLY=\"group ...\"]"; exit 2; }
+	@$(PY) -c 'import socket; socket.create_server(("127.0.0.1", $(CONFORMANCE_PORT))).close()' 2>/dev/null || \
+		{ echo "port $(CONFORMANCE_PORT) is in use: stop what listens there, or set CONFORMANCE_PORT"; exit 1; }
+	@data=$$(mktemp -d); \
+	$(HANSE) serve --port $(CONFORMANCE_PORT) --data "$$data" --no-mqtt --contexts "$(CONTEXTS)" >"$$data/log" 2>&1 & node=$$!; \
+	trap 'kill $$node 2>/dev/null; wait $$node; rm -rf "$$data"' EXIT; \
+	until $(PY) -c 'import urllib.request as r; r.urlopen("http://127.0.0.1:$(CONFORMANCE_PORT)/readyz", timeout=5)' 2>/dev/null; do \
+		kill -0 $$node 2>/dev/null || { cat "$$data/log"; exit 1; }; \
+		sleep 0.2; \
+	done; \
+	"$(RUNNER)" --suite "$(SUITE)" --url "http://127.0.0.1:$(CONFORMANCE_PORT)/ngsi-ld/v1" $(RUNNER_OPTIONS) $(ONLY)
 
 bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_replay.py
