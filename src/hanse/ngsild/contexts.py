@@ -2,7 +2,7 @@
 
 A context is processed once (by pyld, which knows every way to write a term definition); from then on a name costs one look-up.
 The core context is built in and always comes last, so that its terms mean the same to everybody. Contexts that a term
-definition brings along for what is below it (scoped contexts) are left out: an NGSI-LD attribute has one meaning wherever it is.
+definition brings along for what is below it (scoped contexts) are refused: an NGSI-LD attribute has one meaning wherever it is.
 Nothing is fetched here: `referenced_urls` says what a context needs, and `compile_context` takes what came.
 """
 
