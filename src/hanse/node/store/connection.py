@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,12 +24,22 @@ CHECKPOINT_PAGES: Final = 32_000  # in a commit, should the thread that does it 
 WAL_BYTES_KEPT: Final = 64 << 20
 
 
+class EntityRow(NamedTuple):
+    n: int
+    type_set: int
+    modified_at: str
+    size: int  # of its document
+
+
+_ROW: Final = "SELECT n, type_set, modified_at, length(document) FROM entities WHERE id = ?"
+
+
 class Writer(sqlite3.Connection):
     """Used by one thread at a time: by the event loop's, or by that of the commit while it runs."""
 
     names: dict[str, int]
     type_sets: dict[tuple[str, ...], int]
-    rows: dict[str, tuple[int, int, str]]  # of entities changed lately: number, set of types, modified_at
+    rows: dict[str, EntityRow]  # of entities changed lately
     entities_next: int
     stage: Stage
     dead_letters: int
@@ -55,17 +65,18 @@ class Writer(sqlite3.Connection):
             self.execute("ROLLBACK")
         self.remember()
 
-    def row(self, id_: str) -> tuple[int, int, str] | None:
-        """Number, set of types and modified_at of an entity as it is by now."""
+    def row(self, id_: str) -> EntityRow | None:
+        """What is known of an entity's row as it is by now."""
         row = self.rows.get(id_)
         if row is None:
-            row = self.execute("SELECT n, type_set, modified_at FROM entities WHERE id = ?", (id_,)).fetchone()
+            found = self.execute(_ROW, (id_,)).fetchone()
+            return EntityRow(*found) if found is not None else None
         return row
 
-    def keep_row(self, id_: str, n: int, type_set: int, modified_at: str) -> None:
+    def keep_row(self, id_: str, row: EntityRow) -> None:
         if len(self.rows) >= ROWS_REMEMBERED_MAX:
             self.rows.clear()
-        self.rows[id_] = n, type_set, modified_at
+        self.rows[id_] = row
 
     def name_id(self, name: str) -> int:
         number = self.names.get(name)

@@ -37,7 +37,7 @@ from hanse.node.store.upkeep import Upkeep
 from hanse.node.store.writes import Write
 
 READERS: Final = 2
-RECENT_MAX: Final = 2_000  # entities that are kept decoded
+RECENT_MAX: Final = 10_000  # entities that are kept decoded: those read or written last
 RECENT_BYTES_MAX: Final = 8_192  # unless they are larger than this
 QUERY_MS_MAX: Final = 10_000
 _PREFIX, _SUFFIX, _DEFAULT = "tenant-", ".sqlite", "default"
@@ -137,10 +137,17 @@ class Store:
 
     def _settled(self, id_: str, entity: Entity | None) -> None:
         """A change is durable: what was remembered of the entity is out of date."""
-        if entity is None or id_ not in self._recent:
+        row = self._writer.rows.get(id_)
+        if entity is None or row is None or row.size > RECENT_BYTES_MAX:
             self._recent.pop(id_, None)
         else:
-            self._recent[id_] = entity
+            self._remember(id_, entity)
+
+    def _remember(self, id_: str, entity: Entity) -> None:
+        recent = self._recent
+        recent[id_] = entity
+        if len(recent) > RECENT_MAX:
+            recent.popitem(last=False)
 
     # --- entities -----------------------------------------------------------------------------------------------------
 
@@ -154,18 +161,15 @@ class Store:
 
     def entity(self, id_: str, *, even_expired: bool = False) -> Entity | None:
         """The durable state."""
-        recent = self._recent
-        entity = recent.get(id_)
+        entity = self._recent.get(id_)
         if entity is None:
             row = self._reader.execute("SELECT document FROM entities WHERE id = ?", (id_,)).fetchone()
             if row is None:
                 return None
             entity = decode_entity(row[0])
             if len(row[0]) <= RECENT_BYTES_MAX:
-                if len(recent) >= RECENT_MAX:
-                    recent.popitem(last=False)
-                recent[id_] = entity
-        return None if _has_expired(entity) and not even_expired else entity
+                self._remember(id_, entity)
+        return None if entity.expires_at is not None and _has_expired(entity) and not even_expired else entity
 
     def expired(self, now: str | None = None, limit: int = 1_000) -> list[str]:
         """Transient entities whose time is over: no reading shows them, someone has to delete them."""

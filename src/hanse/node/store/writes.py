@@ -19,7 +19,7 @@ from hanse.ngsild.entity import (
     decode_entity,
     encode_entity,
 )
-from hanse.node.store.connection import Writer
+from hanse.node.store.connection import EntityRow, Writer
 from hanse.node.store.indexing import follow
 from hanse.node.store.times import to_us
 
@@ -45,7 +45,7 @@ class SaveChange(Struct, frozen=True):
         if (before is None or after is None) and entity.id in connection.stage.ids:
             connection.flush()  # one life of an entity after the other
         row = connection.row(entity.id)
-        if row is not None and (before is None or row[2] != before.modified_at):
+        if row is not None and (before is None or row.modified_at != before.modified_at):
             _sweep(connection, entity.id)
             row = None
         connection.stage.ids.add(entity.id)
@@ -54,13 +54,11 @@ class SaveChange(Struct, frozen=True):
         type_set = connection.type_set(entity.types)
         if after is None:
             if row is not None:
-                follow(connection, row[0], before, None, row[1])
-                connection.stage.delete(row[0])
+                follow(connection, row.n, before, None, row.type_set)
+                connection.stage.delete(row.n)
                 connection.rows.pop(entity.id, None)
         else:
-            n = _put(connection, row, after, type_set)
-            follow(connection, n, before, after, type_set)
-            connection.keep_row(after.id, n, type_set, after.modified_at)
+            follow(connection, _put(connection, row, after, type_set), before, after, type_set)
         _note_past(connection, change, at_us)
         rows = _history(entity.id, _attribute_changes(change), at_us)
         stage = connection.stage
@@ -69,7 +67,7 @@ class SaveChange(Struct, frozen=True):
         stage.history += rows
 
 
-def _put(connection: Writer, row: tuple[int, int, str] | None, entity: Entity, type_set: int) -> int:
+def _put(connection: Writer, row: EntityRow | None, entity: Entity, type_set: int) -> int:
     """Stage the entity's own row; gives its number."""
     stage = connection.stage
     expires_us = to_us(entity.expires_at) if entity.expires_at else None
@@ -78,11 +76,12 @@ def _put(connection: Writer, row: tuple[int, int, str] | None, entity: Entity, t
         n = connection.entities_next
         connection.entities_next += 1
         stage.create(n, (n, entity.id, type_set, entity.created_at, entity.modified_at, expires_us, document))
-        return n
-    n = row[0]
-    stage.update(n, (entity.modified_at, expires_us, document))
-    if type_set != row[1]:
-        stage.retype(n, type_set)
+    else:
+        n = row.n
+        stage.update(n, (entity.modified_at, expires_us, document))
+        if type_set != row.type_set:
+            stage.retype(n, type_set)
+    connection.keep_row(entity.id, EntityRow(n, type_set, entity.modified_at, len(document)))
     return n
 
 
