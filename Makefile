@@ -4,8 +4,11 @@ PY := $(VENV)/bin/python
 HANSE := $(VENV)/bin/hanse
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
+SECONDS ?= 8
+# the MQTT broker that tests and benchmarks use; got quietly, with or without root, if the machine has none
+with_mosquitto = @mkdir -p out && MOSQUITTO=$$(sh tools/mosquitto.sh 2>out/mosquitto.log) || { cat out/mosquitto.log >&2; exit 1; }; export MOSQUITTO;
 
-.PHONY: setup test check demo conformance bench faults study lock clean help
+.PHONY: kill setup test check demo conformance bench faults study lock clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -19,14 +22,15 @@ $(STAMP): requirements.lock pyproject.toml
 setup: $(STAMP)  ## a virtual environment with what the lock file pins
 
 test: setup      ## every test that a change must pass
-	$(PY) -m pytest -n 2
+	$(with_mosquitto) $(PY) -m pytest -n 2
 
 check: setup     ## style and types
-	$(VENV)/bin/ruff check src tests benchmarks
-	$(VENV)/bin/ruff format --check src tests benchmarks
+	$(VENV)/bin/ruff check src tests benchmarks examples
+	$(VENV)/bin/ruff format --check src tests benchmarks examples
 	$(VENV)/bin/mypy
 
-demo: setup      ## the main job, live: strategies side by side, scopes, a replay, faults; plots and pages in out/demo
+demo: setup      ## the main job, live: a node with devices and followers (SECONDS=600 keeps it up), then strategies, scopes, a replay, faults
+	$(PY) examples/smart-port/port.py --seconds $(SECONDS)
 	$(HANSE) simulate run --topology cities --nodes 25 --workload hiking --clients 500 --plots out/demo/strategies
 	$(HANSE) scopes show examples/olympic-paris/characterisation.toml --picture out/demo/olympic-paris.svg
 	$(HANSE) simulate replay tests/data/disgb-1k
@@ -34,7 +38,7 @@ demo: setup      ## the main job, live: strategies side by side, scopes, a repla
 	$(HANSE) study mudebs --quick --out out/demo/mudebs
 	@echo
 	@echo "Look at out/demo: strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
-	@echo "Next: hanse simulate run --help, hanse study disgb, and README.md."
+	@echo "Next: make demo SECONDS=600 and a browser on the page that it names; docs/quickstart.md; hanse simulate run --help."
 
 # The suite and its runner are somebody else's: SUITE is a checkout of it, RUNNER a program that takes --suite, --url and groups of
 # tests, CONTEXTS a JSON file that says for each URL of a context which file has it. Two of the tests name the port 9090.
@@ -56,6 +60,10 @@ conformance: setup ## the ETSI test suite: make conformance SUITE=checkout RUNNE
 bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_replay.py
 	$(PY) benchmarks/bench_matching.py
+	$(with_mosquitto) $(PY) benchmarks/bench_node.py
+
+kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
+	HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py
 
 faults: setup    ## a thousand random scenarios under faults, for every strategy
 	$(HANSE) simulate faults --seeds 1000

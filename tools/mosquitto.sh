@@ -24,6 +24,7 @@ if ! command -v apt-get >/dev/null; then
     exit 1
 fi
 if [ "$(id -u)" = 0 ]; then
+    export DEBIAN_FRONTEND=noninteractive
     { apt-get install --yes --no-install-recommends mosquitto ||
         { apt-get update && apt-get install --yes --no-install-recommends mosquitto; }; } >&2
     find_mosquitto
