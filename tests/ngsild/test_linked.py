@@ -30,7 +30,7 @@ async def find(q: str, type_: str | None) -> list[str]:
 
 
 def resolved(q: str) -> str:
-    return asyncio.run(without_links(q, find))
+    return asyncio.run(without_links(q, find, levels=2))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,7 @@ def test_what_nothing_satisfies() -> None:
     ("q", "error"),
     [
         ("at{name", BadRequestData),
+        ("at{in{of{name}}}", BadRequestData),
         ("at{many}", TooComplexQuery),
         (";".join(["at{Area:name}"] * (LINKS_MAX + 1)), TooComplexQuery),
     ],

@@ -29,9 +29,9 @@ def has_links(q: str) -> bool:
     return "{" in q and any(_HEAD.match(term) for term in _terms(q))
 
 
-async def without_links(q: str, find: Find) -> str:
-    """The same query on one entity. Raises BadRequestData and TooComplexQuery."""
-    return await _Resolver(find).resolved(q)
+async def without_links(q: str, find: Find, levels: int = 1) -> str:
+    """The same on one entity; `levels`: how many relationships in a row it may follow. Raises BadRequestData, TooComplexQuery."""
+    return await _Resolver(find).resolved(q, levels)
 
 
 class _Resolver:
@@ -39,19 +39,21 @@ class _Resolver:
         self._find = find
         self._left = LINKS_MAX
 
-    async def resolved(self, q: str) -> str:
-        return "".join([await self._term(term) for term in _terms(q)])
+    async def resolved(self, q: str, levels: int) -> str:
+        return "".join([await self._term(term, levels) for term in _terms(q)])
 
-    async def _term(self, term: str) -> str:
+    async def _term(self, term: str, levels: int) -> str:
         head = _HEAD.match(term)
         if head is None:
             return term
+        if not levels:
+            raise BadRequestData(f"q follows {head[1]!r} further than is asked for; add join=inline, or raise joinLevel")
         self._left -= 1
         if self._left < 0:
             raise TooComplexQuery(f"q follows more than {LINKS_MAX} relationships; ask in several steps")
         end = _closing(term, head.end())
         asked, type_ = _asked(term[head.end() : end], term[end + 1 :])
-        ids = await self._find(await self.resolved(asked), type_)
+        ids = await self._find(await self.resolved(asked, levels - 1), type_)
         if len(ids) > IDS_MAX:
             raise TooComplexQuery(f"more than {IDS_MAX} entities satisfy {asked[:60]!r}; say more about where {head[1]!r} leads")
         if not ids:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hanse.filters import compile_q
@@ -91,7 +92,7 @@ async def retrieve(call: Call) -> ASGIApp:
     return call.answer(shown, context, headers=headers)
 
 
-async def with_own_q(call: Call, said: dict[str, Any], context: Context) -> dict[str, Any]:
+async def with_own_q(call: Call, said: dict[str, Any], context: Context, view: View) -> dict[str, Any]:
     """What a query says, with the ids of linked entities in the place of what it asks of these."""
     q = said.get("q")
     if not isinstance(q, str) or not has_links(q):
@@ -101,13 +102,13 @@ async def with_own_q(call: Call, said: dict[str, Any], context: Context) -> dict
         selectors = (EntitySelector(types=parse_type_query(type_, context)),) if type_ else ()
         return await call.tenant.store.ids(EntityQuery(selectors=selectors, q=expand_q(asked, context)))
 
-    return said | {"q": await without_links(q, find)}
+    return said | {"q": await without_links(q, find, view.join_level if view.join else 0)}
 
 
 async def query(call: Call) -> ASGIApp:
     context = await call.context()
-    asked = parse_query(await with_own_q(call, call.params, context), context, call.node.settings.limits)
     view = parse_view(call.params, context, geojson=call.wants_geojson)
+    asked = parse_query(await with_own_q(call, call.params, context, view), context, call.node.settings.limits)
     check_selective(call, asked)
     return await answered(call, asked, view, context)
 
@@ -116,9 +117,13 @@ async def query_by_post(call: Call) -> ASGIApp:
     body, context = await call.json()
     if "temporalQ" in body:
         raise errors.BadRequestData("temporalQ asks for the past; send it to /temporal/entityOperations/query")
-    asked, view = parse_query_body(
-        await with_own_q(call, body, context), call.params, context, call.node.settings.limits, geojson=call.wants_geojson
+    understood = partial(
+        parse_query_body, params=call.params, context=context, limits=call.node.settings.limits, geojson=call.wants_geojson
     )
+    if isinstance(body.get("q"), str) and has_links(body["q"]):
+        _, view = understood({name: value for name, value in body.items() if name != "q"})
+        body = await with_own_q(call, body, context, view)
+    asked, view = understood(body)
     check_selective(call, asked)
     return await answered(call, asked, view, context)
 
@@ -211,7 +216,7 @@ async def purge(call: Call) -> ASGIApp:
     )
     if keep is not None and drop is not None:
         raise errors.BadRequestData("keep and drop say opposite things; use one of them")
-    asked = parse_query(await with_own_q(call, call.params, context), context, call.node.settings.limits)
+    asked = parse_query(call.params, context, call.node.settings.limits)
     check_selective(call, asked)
     now = now_text()
     pending: list[asyncio.Future[None]] = []
