@@ -37,7 +37,7 @@ from hanse.filters.terms import (
 from hanse.filters.values import DATE_PATTERN, DATETIME_PATTERN, NUMBER_PATTERN, TIME_PATTERN, temporal_value
 from hanse.model import InvalidInput
 
-MAX_LENGTH: Final = 8192
+MAX_LENGTH: Final = 65_536  # with full names, which a context makes of short ones
 MAX_TERMS: Final = 256
 MAX_VALUES: Final = 1024
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["View", "expand_q", "parse_projection", "parse_query", "parse_query_body", "parse_view"]
 
+Q_LENGTH_MAX: Final = 8_192  # as the client writes it
+NAMES_MAX: Final = 1_000  # in attrs, pick, omit, datasetId ...
+SELECTORS_MAX: Final = 100  # in one query
 JOIN_LEVEL_MAX: Final = 16
 PROJECTION_DEPTH_MAX: Final = 16
 OFFSET_MAX: Final = 2**53
@@ -147,6 +150,8 @@ def _order_by(params: Mapping[str, Any], context: Context) -> tuple[Any, ...]:
 
 def expand_q(q: str, context: Context, expand_values: tuple[str, ...] = ()) -> str:
     """The query with expanded names, as `compile_q` takes it. `expand_values`: attributes whose values are names as well."""
+    if len(q) > Q_LENGTH_MAX:
+        raise BadRequestData(f"q has {len(q)} characters; {Q_LENGTH_MAX} are allowed")
     try:
         node = parse(q)
         if node is None:
@@ -248,10 +253,16 @@ def names_of(text: str | None, what: str) -> tuple[str, ...]:
     if text is None or text == "":
         return ()
     names = tuple(part.strip() for part in text.split(","))
+    _check_count(len(names), what)
     for name in names:
         if not name or _NOT_IN_NAMES.search(name):
             raise BadRequestData(f"{what} has {name[:60]!r} in it; write the names of attributes, with one comma between two")
     return names
+
+
+def _check_count(count: int, what: str) -> None:
+    if count > NAMES_MAX:
+        raise BadRequestData(f"{what} has {count} elements; {NAMES_MAX} are allowed")
 
 
 def attributes_of(text: str | None, what: str, context: Context) -> tuple[str, ...]:
@@ -269,6 +280,7 @@ def dataset_ids_of(text: str | None) -> tuple[str, ...]:
     if text is None or text == "":
         return ()
     parts = [part.strip() for part in text.split(",")]
+    _check_count(len(parts), "datasetId")
     return tuple(part if part == NO_DATASET else check_uri(part, "a datasetId") for part in parts)
 
 
@@ -277,6 +289,7 @@ def parse_projection(text: str | None, what: str, context: Context) -> Projectio
     if text is None or text == "":
         return Projection()
     tokens = [token.strip() for token in _PROJECTION.findall(text)]
+    _check_count(len(tokens) // 2, what)
     projection, position = _projection(tokens, 0, what, context, 0)
     if position < len(tokens):
         raise BadRequestData(f"{what} has a '}}' without its '{{'; take it away")
@@ -397,6 +410,8 @@ def parse_selectors(value: Any, context: Context) -> tuple[EntitySelector, ...]:
     """The `entities` of a Query: each with a type, and perhaps ids or a pattern of them."""
     if not isinstance(value, list) or not value:
         raise BadRequestData('entities is an array of objects like {"type": "Vehicle", "id": "urn:ngsi-ld:Vehicle:1"}')
+    if len(value) > SELECTORS_MAX:
+        raise BadRequestData(f"entities has {len(value)} elements, {SELECTORS_MAX} are allowed; one can have many ids")
     return tuple(_selector_of(item, context) for item in value)
 
 

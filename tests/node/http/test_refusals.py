@@ -115,3 +115,33 @@ def test_a_purge_of_more_than_may_wait_for_the_disk(node: RawClient) -> None:
         assert node.json("POST", f"{N}/entityOperations/create", batch).status == 201
     assert node.json("DELETE", f"{N}/entities?type=Many", b"").status == 204
     assert node.get(f"{N}/entities?type=Many&limit=0&count=true").headers["ngsild-results-count"] == "0"
+
+
+def test_more_selectors_than_a_query_may_have(node: RawClient) -> None:
+    """Each is an alternative for the database, which can nest only so many."""
+    for count, status in ((100, 200), (101, 400), (1500, 400)):
+        selectors = [{"type": "A,B", "idPattern": f"urn:x:{n}"} for n in range(count)]
+        body = {"type": "Query", "entities": selectors}
+        assert node.json("POST", f"{N}/entityOperations/query", body).status == status
+
+
+def test_a_body_of_nothing_but_brackets(node: RawClient) -> None:
+    with serving() as url:
+        body = b'{"id":"urn:b:1","type":"T","a":{"type":"JsonProperty","json":[' + b",".join([b"[]"] * 600_000) + b"]}}"
+        reply = RawClient(url).json("POST", f"{N}/entities", body)
+        assert "objects and arrays" in problem(reply, 413, "InvalidRequest")
+
+
+def test_how_much_a_query_may_name(node: RawClient) -> None:
+    many = [f"a{n}" for n in range(5000)]
+    for member in ("attrs", "pick", "omit"):
+        body = {"type": "Query", "entities": [{"type": "T"}], member: many}
+        detail = problem(node.json("POST", f"{N}/entityOperations/query", body), 400, "BadRequestData")
+        assert "1000 are allowed" in detail
+
+
+def test_the_length_of_q_is_that_of_what_was_written(node: RawClient) -> None:
+    """Full names are longer than the short ones that a context makes them of."""
+    for q, status in (("|".join(f"attribute{n}.member==1" for n in range(250)), 200), ("a" * 9000 + "==1", 400)):
+        reply = node.json("POST", f"{N}/entityOperations/query", {"type": "Query", "entities": [{"type": "T"}], "q": q})
+        assert reply.status == status, reply

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hanse.node.tenant import Node, Tenant
 
 PREFIX: Final = "/ngsi-ld/v1"
+CONTAINERS_MAX: Final = 500_000  # objects and arrays in one body: a few bytes each, but much work and memory
 _decode = msgspec.json.Decoder().decode
 _CONTEXT_REL: Final = "http://www.w3.org/ns/json-ld#context"
 _LINK = re.compile(r"\s*<([^>]*)>\s*((?:;[^,]*)*)")
@@ -174,6 +175,9 @@ class Call:
         body = await self.body()
         if not body.strip():
             raise errors.InvalidRequest("the body is empty; a JSON document belongs there")
+        containers = body.count(b"[") + body.count(b"{")
+        if containers > CONTAINERS_MAX:
+            raise errors.PayloadTooLarge(f"the body has more than {CONTAINERS_MAX} objects and arrays; send it in parts")
         deepest = self.node.settings.limits.depth_max
         try:
             data = _decode(body)
@@ -181,7 +185,7 @@ class Call:
             raise errors.InvalidRequest(f"the body is nested more than {deepest} deep") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.InvalidRequest(f"the body is not valid JSON: {error}") from None
-        if body.count(b"[") + body.count(b"{") > deepest and is_deeper(data, deepest):
+        if containers > deepest and is_deeper(data, deepest):
             raise errors.InvalidRequest(f"the body is nested more than {deepest} deep")
         return data
 
