@@ -4,8 +4,9 @@ The broker says which subscriptions a change may concern; `fires` says which it 
 happens before the commit, so that they are stored together with the change. Streams get their copy after the commit.
 
 Throttling (5.8.6): within the interval nothing is sent; the last change of each entity is kept and sent, all in one notification,
-when the interval is over. A subscription in time (`timeInterval`) gets, at each interval, the entities that match by then; if
-none does, no notification. Nothing is sent when a subscription is made: a notification tells of a change.
+when the interval is over. Meanwhile the store has it, so that a crash loses nothing. A subscription in time (`timeInterval`)
+gets, at each interval, the entities that match by then; if none does, no notification. Nothing is sent when a subscription is
+made: a notification tells of a change.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyPending
 from hanse.ngsild.geofences import event_geofence, is_at_a_point
 from hanse.ngsild.notifications import Writer
-from hanse.ngsild.subscription_members import STREAM_URI
+from hanse.ngsild.subscription_members import STREAM_URI, instant_ms
 from hanse.ngsild.subscriptions import (
     CLIENT,
     Counters,
@@ -38,9 +39,10 @@ from hanse.ngsild.subscriptions import (
     subscriber_location,
     subscription_to_json,
 )
+from hanse.node import throttled
 from hanse.node.fences import Fences
 from hanse.node.notifier.notifier import encode_letter
-from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
+from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument, Write
 from hanse.routing import messages as m
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ SUBSCRIPTIONS_MAX: Final = 100_000
 HELD_MAX: Final = 1_000  # entities whose last change waits for the end of a throttling interval
 PERIODIC_ENTITIES_MAX: Final = 1_000  # in one notification of a subscription in time
 STAGED_MAX: Final = 20_000  # changes that wait for their commit with events for streams
+RELEASE_AGAIN_S: Final = 1.0  # when the store is full just as an interval ends
 COUNTERS_S: Final = 2.0  # counters are written this long after they have changed
 COUNTERS_AT_ONCE: Final = 500
 
@@ -70,6 +73,13 @@ class Kept(Struct, frozen=True):
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Kept).decode
+
+
+class Fired(Struct):
+    """What a change means for subscribers: letters, and changes to hold back, all to be stored with it."""
+
+    deliveries: list[Delivery]
+    writes: list[Write]
 
 
 class Live:
@@ -92,7 +102,20 @@ class Live:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self.held.clear()
+
+    @property
+    def is_stream(self) -> bool:
+        return self.subscription.notification.endpoint.uri == STREAM_URI
+
+    @property
+    def interval_ms(self) -> int:
+        return int((self.subscription.throttling_s or 0.0) * 1000)
+
+    @property
+    def last_ms(self) -> int:
+        """When it was last told something; 0: never."""
+        last = self.counters.last_notification
+        return 0 if last is None else instant_ms(last, "lastNotification")
 
     def kept(self) -> PutDocument:
         return PutDocument(KIND, self.subscription.id, _encode(Kept(self.subscription, self.counters)))
@@ -126,6 +149,23 @@ class Subscriptions:
             except NgsiLdError as error:
                 log.warning("a subscription is refused and stays asleep", id=id_, error=str(error))
         self._live = dict(sorted(self._live.items(), key=lambda item: item[1].subscription.created_at))
+        await self._hold_again()
+
+    async def _hold_again(self) -> None:
+        """Go on with what throttling held back when the node ended."""
+        forgotten: list[Write] = []
+        for live in self._live.values():
+            live.next_ms = live.last_ms + live.interval_ms
+        for one in throttled.held(self._tenant.store):
+            held_by = self._live.get(one.subscription)
+            if held_by is None:
+                forgotten += throttled.drop(one.subscription, (one.change.entity.id,))
+                continue
+            held_by.held[one.change.entity.id] = one.change
+            held_by.next_ms = min(one.due_ms, _now_ms() + held_by.interval_ms)
+            self._await_end(held_by)
+        if forgotten:
+            await self._tenant.store.submit(*forgotten)
 
     async def stop(self) -> None:
         for live in self._live.values():
@@ -182,12 +222,14 @@ class Subscriptions:
         old = self._kept(id_)
         live = Live(patched, old.counters)
         live.context = resolved
+        live.next_ms = old.next_ms - old.interval_ms + live.interval_ms
+        live.held = {entity: change for entity, change in old.held.items() if fires(patched, change, _now_ms())}
         self._broker(m.Detach(CLIENT + id_))
         old.stop()
         self._live[id_] = live
         try:
             self._install(live)
-            await self._tenant.store.submit(live.kept())
+            await self._tenant.store.submit(live.kept(), *throttled.drop(id_, old.held.keys() - live.held.keys()))
         except BaseException:
             live.stop()
             self._live[id_] = old
@@ -201,7 +243,7 @@ class Subscriptions:
         drops = self._tenant.notifier.discard(id_)
         self._remove(id_)
         if live.is_kept:
-            await self._tenant.store.submit(DeleteDocument(KIND, id_), *drops)
+            await self._tenant.store.submit(DeleteDocument(KIND, id_), *drops, *throttled.drop(id_, live.held))
 
     def _kept(self, id_: str) -> Live:
         live = self.get(id_)
@@ -241,9 +283,10 @@ class Subscriptions:
         live.writer = Writer(subscription, live.context, self._tenant.store.latest, self._tenant.name)
         if subscription.time_interval_s is not None and live.timer is None:
             live.timer = asyncio.create_task(self._periodic(live, subscription.time_interval_s))
+        self._await_end(live)
         notifier = self._tenant.notifier
         notifier.register(id_, live.counters, self._count)
-        if live.is_kept and subscription.notification.endpoint.uri == STREAM_URI:
+        if live.is_kept and live.is_stream:
             notifier.streams.keep(id_)
 
     def _broker(self, request: m.Request) -> None:
@@ -262,9 +305,9 @@ class Subscriptions:
 
     # --- what a change fires ----------------------------------------------------------------------------------------
 
-    def deliveries(self, change: Change, effects: Iterable[m.Effect]) -> list[Delivery]:
+    def fired(self, change: Change, effects: Iterable[m.Effect]) -> Fired:
         """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change."""
-        found: list[Delivery] = []
+        found = Fired([], [])
         now_ms = 0
         for id_ in self._concerned(change, effects):
             live = self._live.get(id_)
@@ -272,14 +315,14 @@ class Subscriptions:
                 continue
             now_ms = now_ms or _now_ms()
             try:
-                if not fires(live.subscription, change, now_ms) or self._is_throttled(live, change, now_ms):
+                if not fires(live.subscription, change, now_ms) or self._is_throttled(live, change, now_ms, found.writes):
                     continue
                 body = live.writer.body((change,), now_text()) if live.writer is not None else None
                 if body is not None:
                     self._stage(live, change, body)
                     delivery = self._delivery(live, body, change.entity.id, now_ms)
                     if delivery is not None:
-                        found.append(delivery)
+                        found.deliveries.append(delivery)
             except Exception:
                 log.exception("a notification could not be written", subscription=id_, entity=change.entity.id)
         return found
@@ -302,7 +345,7 @@ class Subscriptions:
     def _delivery(self, live: Live, body: bytes, entity: str, now_ms: int) -> Delivery | None:
         subscription = live.subscription
         uri = subscription.notification.endpoint.uri
-        if uri == STREAM_URI or live.writer is None:
+        if live.is_stream or live.writer is None:
             return None
         letter = live.writer.letter(body, f"{subscription.id} {entity}")
         return Delivery(
@@ -315,43 +358,57 @@ class Subscriptions:
 
     # --- throttling and time ----------------------------------------------------------------------------------------
 
-    def _is_throttled(self, live: Live, change: Change, now_ms: int) -> bool:
-        interval_s = live.subscription.throttling_s
-        if interval_s is None:
+    def _is_throttled(self, live: Live, change: Change, now_ms: int, writes: list[Write]) -> bool:
+        """Whether nothing may be sent yet; the change is then held, here and by what is to be written."""
+        if live.subscription.throttling_s is None:
             return False
         if now_ms >= live.next_ms and not live.held:
-            live.next_ms = now_ms + int(interval_s * 1000)
+            live.next_ms = now_ms + live.interval_ms
             return False
-        held = live.held
-        if held.pop(change.entity.id, None) is not None:
+        id_, entity, held = live.subscription.id, change.entity.id, live.held
+        if held.pop(entity, None) is not None:
             live.skipped += 1
         elif len(held) >= HELD_MAX:
-            held.pop(next(iter(held)))
+            oldest = next(iter(held))
+            del held[oldest]
             live.skipped += 1
-        held[change.entity.id] = change
-        if live.timer is None:
-            pause_s = max(0.0, (live.next_ms - now_ms) / 1000)
-            live.timer = asyncio.get_running_loop().call_later(pause_s, self._release, live)
+            writes += throttled.drop(id_, (oldest,))
+        held[entity] = change
+        if live.is_kept and not live.is_stream:
+            writes.append(throttled.put(id_, live.next_ms, change))
+        self._await_end(live)
         return True
+
+    def _await_end(self, live: Live) -> None:
+        """Of the interval, if something is held until then."""
+        if live.held and live.timer is None:
+            pause_s = max(0.0, (live.next_ms - _now_ms()) / 1000)
+            live.timer = asyncio.get_running_loop().call_later(pause_s, self._release, live)
 
     def _release(self, live: Live) -> None:
         """The interval is over: send what has been kept, and begin the next one."""
         live.timer = None
-        changes = list(live.held.values())
-        live.held.clear()
-        now_ms = _now_ms()
-        if not live.subscription.is_live(now_ms):
+        now_ms, id_ = _now_ms(), live.subscription.id
+        changes = list(live.held.values()) if live.subscription.is_live(now_ms) else []
+        try:
+            body = live.writer.body(changes, now_text()) if changes and live.writer is not None else None
+        except Exception:
+            log.exception("a notification could not be written", subscription=id_)
+            body = None
+        try:
+            self._send(live, body, *throttled.drop(id_, live.held))
+        except NgsiLdError as error:  # the store takes nothing more just now
+            log.warning("a throttled notification has to wait", subscription=id_, error=str(error))
+            live.timer = asyncio.get_running_loop().call_later(RELEASE_AGAIN_S, self._release, live)
             return
-        live.next_ms = now_ms + int((live.subscription.throttling_s or 0) * 1000)
-        if changes and live.writer is not None:
-            try:
-                self._send(live, live.writer.body(changes, now_text()))
-            except Exception:
-                log.exception("a notification could not be written", subscription=live.subscription.id)
+        live.held.clear()
+        if changes:
+            live.next_ms = now_ms + live.interval_ms
 
     async def _periodic(self, live: Live, interval_s: float) -> None:
         loop = asyncio.get_running_loop()
-        due = loop.time()
+        since_s = (_now_ms() - live.last_ms) / 1000  # before a restart, perhaps
+        due = loop.time() - min(max(since_s, 0.0), interval_s) if live.last_ms else loop.time()
         query = msgspec.structs.replace(live.subscription.query, limit=PERIODIC_ENTITIES_MAX, offset=0, count=False)
         while True:
             due = max(due + interval_s, loop.time())
@@ -365,20 +422,19 @@ class Subscriptions:
             except Exception:
                 log.exception("a subscription in time could not be served", subscription=live.subscription.id)
 
-    def _send(self, live: Live, body: bytes | None) -> None:
-        """A notification that no change brings along."""
-        if body is None:
-            return
-        self._tenant.notifier.streams.publish(live.subscription.id, body)
-        delivery = self._delivery(live, body, "", _now_ms())
-        if delivery is None:
-            return
+    def _send(self, live: Live, body: bytes | None, *more: Write) -> None:
+        """A notification that no change brings along; `more` is written with it."""
+        delivery = self._delivery(live, body, "", _now_ms()) if body is not None else None
+        writes = (*more, PutDelivery(delivery)) if delivery is not None else more
 
         def stored(done: asyncio.Future[None]) -> None:
-            if not done.cancelled() and done.exception() is None:
+            if not done.cancelled() and done.exception() is None and delivery is not None:
                 self._tenant.notifier.dispatch([delivery])
 
-        self._tenant.store.submit(PutDelivery(delivery)).add_done_callback(stored)
+        if writes:
+            self._tenant.store.submit(*writes).add_done_callback(stored)
+        if body is not None:
+            self._tenant.notifier.streams.publish(live.subscription.id, body)
 
     # --- streams ----------------------------------------------------------------------------------------------------
 

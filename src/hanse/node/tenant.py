@@ -121,11 +121,11 @@ class Tenant:
 
     def _save(self, change: Change, name: str, more: Iterable[Write]) -> asyncio.Future[None]:
         effects = self._routed(change)
-        deliveries = self.subscriptions.deliveries(change, effects)
+        fired = self.subscriptions.fired(change, effects)
         post = self.native.post(effects)
-        deliveries += post.deliveries
-        ends = self.transient.writes(change)
-        committed = self.store.submit(SaveChange(change, name), *(PutDelivery(d) for d in deliveries), *ends, *more)
+        deliveries = fired.deliveries + post.deliveries
+        writes = (*(PutDelivery(d) for d in deliveries), *fired.writes, *self.transient.writes(change), *more)
+        committed = self.store.submit(SaveChange(change, name), *writes)
         if deliveries or post.events or self.on_change:
 
             def after(done: asyncio.Future[None]) -> None:
