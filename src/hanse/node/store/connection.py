@@ -41,6 +41,7 @@ class Writer(sqlite3.Connection):
     type_sets: dict[tuple[str, ...], int]
     rows: dict[str, EntityRow]  # of entities changed lately
     entities_next: int
+    any_transient: bool  # only then can an entity be there, expired, that nobody sees any more
     stage: Stage
     dead_letters: int
     dead_letters_max: int
@@ -51,6 +52,7 @@ class Writer(sqlite3.Connection):
         self.type_sets = {}
         self.rows = {}
         self.stage = Stage()
+        (self.any_transient,) = self.execute("SELECT EXISTS (SELECT 1 FROM entities WHERE expires_us IS NOT NULL)").fetchone()
         (self.entities_next,) = self.execute("SELECT coalesce(max(n), 0) + 1 FROM entities").fetchone()
         (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()
 
@@ -65,10 +67,10 @@ class Writer(sqlite3.Connection):
             self.execute("ROLLBACK")
         self.remember()
 
-    def row(self, id_: str) -> EntityRow | None:
-        """What is known of an entity's row as it is by now."""
+    def row(self, id_: str, *, is_new: bool) -> EntityRow | None:
+        """What is known of an entity's row by now; of a new entity there is none, unless an expired one is in the way."""
         row = self.rows.get(id_)
-        if row is None:
+        if row is None and (self.any_transient or not is_new):
             found = self.execute(_ROW, (id_,)).fetchone()
             return EntityRow(*found) if found is not None else None
         return row

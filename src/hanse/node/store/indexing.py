@@ -45,10 +45,10 @@ _POINT: Final = Struct(">qdd")
 
 def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
     """The facts of one attribute, without its places: (kind, value) -> shape."""
-    if len(instances) == 1:
-        instance = instances[0]
-        shape = SHAPES.get(instance.get("type", ""), 0)
-        return _fact_of_scalar(instance, shape) or _facts(instances, shape)
+    fact = _scalar_fact(instances)
+    if fact is not None:
+        kind, value, shape = fact
+        return {(kind, value): shape}
     found: dict[tuple[int, Any], int] = {}
     for instance in instances:
         found |= _facts([instance], SHAPES.get(instance.get("type", ""), 0))
@@ -57,15 +57,19 @@ def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
     return found
 
 
-def _fact_of_scalar(instance: Instance, shape: int) -> dict[tuple[int, Any], int] | None:
-    """What nearly every attribute is, without looking for what it might be; None: look closer."""
+def _scalar_fact(instances: list[Instance]) -> Fact | None:
+    """The one fact that nearly every attribute is, without looking for what it might be; None: look closer."""
+    if len(instances) != 1:
+        return None
+    instance = instances[0]
+    shape = SHAPES.get(instance.get("type", ""), 0)
     value = instance.get("value") if shape == _PROPERTY else instance.get("object") if shape == _RELATIONSHIP else None
     if value.__class__ is str:
-        return {(TEXT, value[: TEXT_MAX + 1]): shape} if temporal_value(value) is None else None
+        return (TEXT, value[: TEXT_MAX + 1], shape) if temporal_value(value) is None else None
     if value.__class__ is float and value == value:  # noqa: PLR0124
-        return {(NUMBER, value): shape}
+        return NUMBER, value, shape
     if value.__class__ is int and -_EXACT <= value <= _EXACT:
-        return {(NUMBER, float(value)): shape}
+        return NUMBER, float(value), shape
     return None
 
 
@@ -164,8 +168,17 @@ def _compare(
     writer: Writer, n: int, name: str, known: list[Instance] | None, instances: list[Instance] | None, type_set: int
 ) -> None:
     name_id = writer.name_id(name)
-    is_, is_in = _rows(name_id, n, instances) if instances else _NO_ROWS
     stage = writer.stage
+    if instances and (fact := _scalar_fact(instances)) is not None:
+        old = _scalar_fact(known) if known else None
+        if old is not None or not known:
+            if fact != old:
+                base = name_id * KINDS
+                if old is not None:
+                    stage.drop_fact((base + old[0], n, old[1]))
+                stage.facts_added[base + fact[0], n, fact[1]] = type_set, fact[2]
+            return
+    is_, is_in = _rows(name_id, n, instances) if instances else _NO_ROWS
     if known:
         was, was_in = _rows(name_id, n, known)
         for fact, shape in was.items():

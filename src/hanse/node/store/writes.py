@@ -44,7 +44,7 @@ class SaveChange(Struct, frozen=True):
         entity = change.entity
         if (before is None or after is None) and entity.id in connection.stage.ids:
             connection.flush()  # one life of an entity after the other
-        row = connection.row(entity.id)
+        row = connection.row(entity.id, is_new=before is None)
         if row is not None and (before is None or row.modified_at != before.modified_at):
             _sweep(connection, entity.id)
             row = None
@@ -70,7 +70,10 @@ class SaveChange(Struct, frozen=True):
 def _put(connection: Writer, row: EntityRow | None, entity: Entity, type_set: int) -> int:
     """Stage the entity's own row; gives its number."""
     stage = connection.stage
-    expires_us = to_us(entity.expires_at) if entity.expires_at else None
+    expires_us = None
+    if entity.expires_at:
+        expires_us = to_us(entity.expires_at)
+        connection.any_transient = True
     document = encode_entity(entity)
     if row is None:
         n = connection.entities_next
