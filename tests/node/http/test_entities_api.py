@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from tests.node.http.test_temporal import Client
+from tests.serving import settings_with
 
 from hanse.node.http import attributes, batch, entities, entity_maps
 from hanse.node.http.dispatch import Dispatcher
-from hanse.node.settings import NodeSettings
 from hanse.node.tenant import Node
 
 BOAT, PORT = "urn:ngsi-ld:Boat:1", "urn:ngsi-ld:Port:1"
@@ -19,7 +19,7 @@ BOAT, PORT = "urn:ngsi-ld:Boat:1", "urn:ngsi-ld:Port:1"
 
 def on_a_node(work: Callable[[Client], Awaitable[None]]) -> None:
     async def run() -> None:
-        node = Node(NodeSettings())
+        node = Node(settings_with())
         await node.start()
         try:
             paths = [*entities.paths, *attributes.paths, *batch.paths, *entity_maps.paths]

@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
+from tests.serving import settings_with
 
 from hanse.node.http import attributes, entities, temporal
 from hanse.node.http.dispatch import Dispatcher
-from hanse.node.settings import NodeSettings
 from hanse.node.store.history import ensure
 from hanse.node.tenant import Node
 
@@ -74,7 +74,7 @@ class Client:
 
 def on_a_node(work: Callable[[Client], Awaitable[None]]) -> None:
     async def run() -> None:
-        node = Node(NodeSettings())
+        node = Node(settings_with())
         await node.start()
         try:
             ensure(node.tenants[""].store._writer)
