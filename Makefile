@@ -8,7 +8,7 @@ SECONDS ?= 8
 # the MQTT broker that tests and benchmarks use; got quietly, with or without root, if the machine has none
 with_mosquitto = @mkdir -p out && MOSQUITTO=$$(sh tools/mosquitto.sh 2>out/mosquitto.log) || { cat out/mosquitto.log >&2; exit 1; }; export MOSQUITTO;
 
-.PHONY: kill setup test check demo conformance bench faults study lock clean help
+.PHONY: kill setup test check demo conformance bench faults fuzz study lock clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -67,6 +67,9 @@ kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 
 faults: setup    ## a thousand random scenarios under faults, for every strategy
 	$(HANSE) simulate faults --seeds 1000
+
+fuzz: setup      ## ten minutes of requests and device messages that nobody has seen before
+	HANSE_FUZZ_S=150 $(PY) -m pytest -s tests/node/http/test_fuzz.py tests/node/mqtt/test_device_fuzz.py
 
 study: setup     ## the papers' experiments at full size
 	$(HANSE) study mudebs --out out/mudebs
