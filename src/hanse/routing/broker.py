@@ -562,7 +562,13 @@ class Broker:
 
     def _tick(self, _tick: m.Tick, _sender: str) -> None:
         now = self.now_ms
-        for client in list(self.clients.values()):
+        # ticks are frequent and clients may be many: look only at those to whom something may happen
+        expiring = {
+            held.subscription.client
+            for held in self.held.values()
+            if (expiry := held.subscription.expires_at_ms) is not None and expiry <= now
+        }
+        for client in [client for name, client in self.clients.items() if client.advertisements or name in expiring]:
             for subscription in list(client.subscriptions.values()):
                 if subscription.expires_at_ms is not None and subscription.expires_at_ms <= now:
                     self.end_subscription(client, subscription.id)
@@ -571,12 +577,12 @@ class Broker:
                     del client.advertisements[advertisement.id]
                     self.strategy.unadvertised(advertisement)
         long_ago = now - self.settings.handover_grace_ms  # versions follow the time
-        for name, place in list(self.state.locations.items()):
-            if place.location is None and place.version < long_ago and name not in self.clients and name not in self._held_of:
+        unknown = [name for name, place in self.state.locations.items() if place.location is None and place.version < long_ago]
+        for name in unknown:
+            if name not in self.clients and name not in self._held_of:
                 del self.state.locations[name]
-        for name, client in list(self.clients.items()):
-            if client.is_forgettable:
-                del self.clients[name]
+        for name in [name for name, client in self.clients.items() if not client.connected and client.is_forgettable]:
+            del self.clients[name]
         self.handovers.tick()
         self.queries.tick()
         self.strategy.tick()
