@@ -86,10 +86,10 @@ def run(settings: NodeSettings, seconds: float | None = None) -> None:
         node = msgspec.structs.replace(settings.node, port=listener.getsockname()[1])
         settings = msgspec.structs.replace(settings, node=node)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve_until_told(settings, listener, seconds, lambda: _welcome(settings)))
+            runner.run(serve_until_told(settings, listener, seconds, lambda mqtt_port: _welcome(settings, mqtt_port)))
 
 
-def _welcome(settings: NodeSettings) -> None:
+def _welcome(settings: NodeSettings, mqtt_port: int) -> None:
     node, mqtt = settings.node, settings.mqtt
     host = f"[{node.host}]" if ":" in node.host else node.host
     url = node.public_url or f"http://{host}:{node.port}"
@@ -97,10 +97,11 @@ def _welcome(settings: NodeSettings) -> None:
         f"Hanse node {node.id!r} is ready.",
         f"  NGSI-LD     {url}/ngsi-ld/v1",
         f"  native API  {url}/hanse/v1",
+        f"  live page   {url}/",
         f"  all routes  {url}/docs",
         f"  health      {url}/readyz, {url}/metrics",
     ]
     if mqtt.url or mqtt.embedded:
-        lines.append(f"  MQTT        {mqtt.url or f'mqtt://{mqtt.host}:{mqtt.port}'}")
+        lines.append(f"  MQTT        {mqtt.url or f'mqtt://{mqtt.host}:{mqtt_port}'}")
     lines.append(f"  data        {settings.store.data or 'in memory: gone when the node stops (--data DIR keeps it)'}")
     typer.echo("\n".join([*lines, "Stop it with Ctrl-C."]))

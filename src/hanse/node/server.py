@@ -56,9 +56,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def serve_until_told(
-    settings: NodeSettings, listener: socket.socket, seconds: float | None = None, ready: Callable[[], None] = lambda: None
+    settings: NodeSettings, listener: socket.socket, seconds: float | None = None, ready: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Serve until SIGTERM, SIGINT or the end of the time; `ready` is called when requests are answered."""
+    """Serve until SIGTERM, SIGINT or the end of the time; `ready` is called when requests are answered, with the
+    port of the MQTT broker.
+    """
     from hanse.node.http.app import create_app
     from hanse.node.store import StoreError
 
@@ -76,7 +78,7 @@ async def serve_until_told(
         timeout_graceful_shutdown=GRACE_S,
         backlog=BACKLOG,
     )
-    server = _Server(config, ready)
+    server = _Server(config, lambda: ready(app.node.devices.port if app.node.devices is not None else 0))
     stop = _stopper(server, app)
     loop = asyncio.get_running_loop()
     for sign in (signal.SIGTERM, signal.SIGINT):

@@ -304,7 +304,7 @@ def test_more_than_may_be_pending_waits_its_turn() -> None:
             await asyncio.wait_for(asyncio.gather(*published), 10)
         assert len(node.tenant.changes) == 100
         assert node.tenant.value("urn:x:7", "load") == 99
-        assert bridge.bounds()["mqtt pending"] == (0, 3)
+        assert bridge.bounds()["mqtt_pending"] == (0, 3)
 
     play("embedded", scene, pending_max=3)
 

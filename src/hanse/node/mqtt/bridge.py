@@ -112,13 +112,13 @@ class MqttDevices:
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
         """How full what cannot grow without end is: name -> (used, most)."""
-        bounds: dict[str, tuple[int, int | None]] = {"mqtt pending": (self._pending, self._pending_max)}
+        bounds: dict[str, tuple[int, int | None]] = {"mqtt_pending": (self._pending, self._pending_max)}
         bounds |= self._mirror.bounds()
         if self.embedded is not None:
             from hanse.node.mqtt import embedded
 
-            bounds["mqtt connections"] = (self.embedded.connections, embedded.CONNECTIONS_MAX)
-            bounds["mqtt backlog"] = (self.embedded.backlog, embedded.BACKLOG_MAX)
+            bounds["mqtt_connections"] = (self.embedded.connections, embedded.CONNECTIONS_MAX)
+            bounds["mqtt_backlog"] = (self.embedded.backlog, embedded.BACKLOG_MAX)
         return bounds
 
     # --- life ------------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Mirror:
         self._room = asyncio.Event()
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
-        return {"mqtt outbox": (len(self._outbox), OUTBOX_MAX), "mqtt errors": (len(self._errors), ERRORS_MAX)}
+        return {"mqtt_outbox": (len(self._outbox), OUTBOX_MAX), "mqtt_errors": (len(self._errors), ERRORS_MAX)}
 
     async def start(self) -> None:
         """NgsiLdError if the configured context cannot be had."""

@@ -1,18 +1,23 @@
-"""The quickstart works as it is written: its commands are run in one shell, and what it says they answer is what they answer."""
+"""The pages work as they are written: the commands of each run in one shell, and answer what the page says they answer."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PORTS = (9090, 8081)
+PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md") if "\n```sh\n" in page.read_text(encoding="utf-8"))
+PORTS = (9090, 1884, 8081)  # of the node, of its MQTT broker, of a receiver
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -32,20 +37,38 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def page_with_free_ports() -> tuple[str, int]:
+def with_free_ports(text: str) -> tuple[str, int]:
     """The page and the node's port; if someone else has a port of the page just now, with another one."""
-    text, ports = PAGE.read_text(encoding="utf-8"), []
+    ports = []
     for port in PORTS:
         ports.append(port if is_free(port) else free_port())
         text = text.replace(str(port), str(ports[-1]))
     return text, ports[0]
 
 
-def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
-    page, port = page_with_free_ports()
-    # a marker after each block says which block an answer belongs to
+def test_there_are_pages_with_commands() -> None:
+    assert {"quickstart.md", "operate.md", "mqtt.md"} <= set(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_does_what_the_page_says(name: str, tmp_path: Path) -> None:
+    with one_at_a_time():
+        follow(name, tmp_path)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Pages use the same ports; another worker may be at another page."""
+    with Path(__file__).open(encoding="utf-8") as here:
+        fcntl.flock(here, fcntl.LOCK_EX)
+        yield
+
+
+def follow(name: str, tmp_path: Path) -> None:
+    page, port = with_free_ports((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    # a marker after each block says which block an answer belongs to; what a page leaves running ends with it
     parts = blocks(page)
-    script = ["set -u"]
+    script = ["set -u", "trap 'kill $(jobs -p) 2>/dev/null' EXIT"]
     for number, (kind, text) in enumerate(parts):
         if kind == "sh":
             script += [f"echo '=== {number}'", text]
@@ -53,6 +76,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "HANSE_"))}
     environment["HANSE_URL"] = f"http://127.0.0.1:{port}"
     environment["TMPDIR"] = str(tmp_path)
+    environment["COLUMNS"] = "200"
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     ran = subprocess.run(
         ["bash", "-m", "-c", "\n".join(script)],
