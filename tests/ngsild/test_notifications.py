@@ -10,7 +10,7 @@ import pytest
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE, CORE_URL, Context, compile_context
 from hanse.ngsild.entity import Change, Entity
-from hanse.ngsild.notifications import Letter, Writer
+from hanse.ngsild.notifications import LastShown, Letter, Writer
 from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.subscriptions import parse_subscription
 
@@ -302,3 +302,33 @@ def test_by_mqtt_the_headers_travel_beside_the_body() -> None:
     five = letter(writer(endpoint={"uri": "mqtt://b/t", "notifierInfo": [{"key": "MQTT-Version", "value": "mqtt5.0"}]}))
     assert (five.mqtt_version, five.mqtt_qos) == ("5", 0)
     assert letter(writer(endpoint={"uri": "mqtt://b/t"})).mqtt_version == ""
+
+
+def test_those_who_want_to_see_a_change_alike_share_what_is_written_and_others_do_not() -> None:
+    last = LastShown()
+
+    def sharing(context: Context = OWN, endpoint: dict[str, Any] | None = None, **notification: Any) -> tuple[Writer, Writer]:
+        alone = writer(context, endpoint, notification=notification)
+        return alone, Writer(alone.subscription, context, lambda _: None, "", last)
+
+    changes = [
+        Change("created", NOW, None, entity(OWN, level=1)),
+        appended(entity(OWN), level=2),
+        Change("deleted", LATER, entity(OWN), None),
+    ]
+    pairs = [
+        sharing(),
+        sharing(),
+        sharing(CORE),
+        sharing(format="keyValues"),
+        sharing(attributes=["name"]),
+        sharing(showChanges=True),
+        sharing(onlyChangedAttributes=True),
+        sharing(endpoint={"accept": "application/ld+json"}),
+        sharing(endpoint={"accept": "application/geo+json"}),
+        sharing(sysAttrs=True),
+    ]
+    for change in [*changes, *reversed(changes)]:
+        for alone, shared in pairs:
+            assert data(shared, change) == data(alone, change)
+    assert data(pairs[0][1], *changes[:2]) == data(pairs[0][0], *changes[:2])

@@ -7,6 +7,7 @@ little else. A `Letter` is a notification ready for sending: all that a notifier
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -47,6 +48,22 @@ class Letter(Struct, frozen=True, array_like=True):
     mqtt_qos: int = 0
 
 
+class LastShown:
+    """What was written of the entity that was shown last: subscriptions that want to see a change alike share it."""
+
+    __slots__ = ("entity", "written")
+
+    def __init__(self) -> None:
+        self.entity: Entity | None = None
+        self.written: dict[object, bytes | None] = {}
+
+
+@lru_cache(maxsize=256)
+def _look(*_what: object) -> object:
+    """The same object for the same arguments: quicker to look up than they are."""
+    return object()
+
+
 class Writer:
     """Writes the notifications of one subscription; what does not change from one to the next is made once."""
 
@@ -56,6 +73,8 @@ class Writer:
         "_fetch",
         "_head",
         "_headers",
+        "_last",
+        "_look",
         "_receiver",
         "_tail",
         "_view",
@@ -63,15 +82,22 @@ class Writer:
     )
 
     def __init__(
-        self, subscription: NgsiSubscription, context: Context, fetch: Callable[[str], Entity | None], tenant: str = ""
+        self,
+        subscription: NgsiSubscription,
+        context: Context,
+        fetch: Callable[[str], Entity | None],
+        tenant: str = "",
+        last: LastShown | None = None,
     ) -> None:
-        """`fetch` finds the entities that relationships point to, for those who want them joined."""
+        """`fetch` finds the entities that relationships point to, for those who want them joined; writers may share `last`."""
         self.subscription = subscription
         self._context = context
         self._fetch = fetch
         self._receiver = receiver = subscription.notification.endpoint
         self._view = view_of(subscription)
         embeds = embeds_context(receiver)
+        self._last = last if last is not None else LastShown()
+        self._look = _look(self._view, context, embeds)
         self._document = context.document() if embeds else None
         self._headers = headers_of(receiver, None if embeds else context.link_url, tenant)
         self._head = f',"type":"Notification","subscriptionId":{_encode(subscription.id).decode()},"notifiedAt":"'.encode()
@@ -89,6 +115,25 @@ class Writer:
         return sealed(self._receiver, body, self._headers, order)
 
     def _notification(self, entities: list[tuple[Entity, str | None]], now: str) -> bytes | None:
+        data = self._data(entities)
+        if data is None:
+            return None
+        head = f'{{"id":"urn:ngsi-ld:Notification:{uuid4()}"'.encode()
+        return b"".join((head, self._head, now.encode(), b'","data":', data, self._tail))
+
+    def _data(self, entities: list[tuple[Entity, str | None]]) -> bytes | None:
+        if len(entities) != 1 or entities[0][1] is not None or self._view.join is not None:
+            return self._written(entities)
+        entity, last = entities[0][0], self._last
+        if last.entity is not entity:
+            last.entity = entity
+            last.written.clear()
+        elif self._look in last.written:
+            return last.written[self._look]
+        written = last.written[self._look] = self._written(entities)
+        return written
+
+    def _written(self, entities: list[tuple[Entity, str | None]]) -> bytes | None:
         shown = [item for entity, deleted_at in entities for item in self._shown(entity, deleted_at)]
         if not shown:
             return None
@@ -100,8 +145,7 @@ class Writer:
         elif self._document is not None:
             for item in shown:
                 item["@context"] = self._document
-        head = f'{{"id":"urn:ngsi-ld:Notification:{uuid4()}"'.encode()
-        return b"".join((head, self._head, now.encode(), b'","data":', _encode(data), self._tail))
+        return _encode(data)
 
     def _shown(self, entity: Entity, deleted_at: str | None) -> list[dict[str, Any]]:
         """What is to be seen of one entity, and of those that it is linked to."""

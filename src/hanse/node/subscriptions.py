@@ -26,7 +26,7 @@ from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyPending
 from hanse.ngsild.geofences import event_geofence, is_at_a_point
-from hanse.ngsild.notifications import Writer
+from hanse.ngsild.notifications import LastShown, Writer
 from hanse.ngsild.subscription_members import STREAM_URI, instant_ms
 from hanse.ngsild.subscriptions import (
     CLIENT,
@@ -126,6 +126,7 @@ class Subscriptions:
         self._tenant = tenant
         self._live: dict[str, Live] = {}
         self._fences = Fences()
+        self._last = LastShown()
         self._staged: dict[int, tuple[Change, list[tuple[str, bytes]]]] = {}
         self._changed: set[str] = set()
         self._counters_timer: asyncio.TimerHandle | None = None
@@ -280,7 +281,7 @@ class Subscriptions:
             location = subscriber_location(subscription)
             if location is not None:
                 self._broker(m.Locate(CLIENT + id_, location))
-        live.writer = Writer(subscription, live.context, self._tenant.store.latest, self._tenant.name)
+        live.writer = Writer(subscription, live.context, self._tenant.store.latest, self._tenant.name, self._last)
         if subscription.time_interval_s is not None and live.timer is None:
             live.timer = asyncio.create_task(self._periodic(live, subscription.time_interval_s))
         self._await_end(live)
