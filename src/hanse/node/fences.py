@@ -39,7 +39,7 @@ class Fences:
         """The subscriptions whose bounds some `location` of the entity touches: at least all those that it satisfies."""
         if self._tree is None:
             names = [name for name, boxes in self._boxes.items() for _ in boxes]
-            corners = np.array([box for boxes in self._boxes.values() for box in boxes])
+            corners = np.array([box for boxes in self._boxes.values() for box in boxes]).reshape(-1, 4)
             self._tree = shapely.STRtree(shapely.box(*corners.T)), names
         tree, names = self._tree
         found: dict[str, None] = {}
