@@ -90,6 +90,10 @@ class NotAcceptable(NgsiLdError):
     status, type, title = 406, "InvalidRequest", "Not acceptable"
 
 
+class RequestTimeout(NgsiLdError):
+    status, type, title = 408, "InvalidRequest", "The request took too long to come"
+
+
 class LengthRequired(NgsiLdError):
     status, type, title = 411, "InvalidRequest", "Content-Length is required"
 

@@ -78,6 +78,7 @@ class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
     """The largest request that is taken, and the largest answer that is given."""
 
     body_bytes_max: Annotated[int, Meta(description="The body of a request.", ge=1)] = 10_485_760
+    body_s_max: Annotated[float, Meta(description="How long it may take to come, in seconds.", gt=0)] = 30.0
     depth_max: Annotated[int, Meta(description="How deep JSON may be nested.", ge=1, le=500)] = 64
     batch_max: Annotated[int, Meta(description="Entities in one batch operation.", ge=1)] = 10_000
     page_default: Annotated[int, Meta(description="Entities in one answer, if the request gives no limit.", ge=1)] = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,3 +146,56 @@ def test_the_length_of_q_is_that_of_what_was_written(node: RawClient) -> None:
     for q, status in (("|".join(f"attribute{n}.member==1" for n in range(250)), 200), ("a" * 9000 + "==1", 400)):
         reply = node.json("POST", f"{N}/entityOperations/query", {"type": "Query", "entities": [{"type": "T"}], "q": q})
         assert reply.status == status, reply
+
+
+def test_a_stream_that_cannot_be_is_refused_before_it_begins(node: RawClient) -> None:
+    problem(node.get("/hanse/v1/subscribe?idPattern=%01"), 400, "BadRequestData")
+
+
+def test_clients_that_hang_up_at_once_leave_nothing_behind(node: RawClient) -> None:
+    def used() -> list[int]:
+        return [bound["used"] for bound in node.get("/hanse/v1/bounds").data if bound["name"] in ("streams", "subscriptions")]
+
+    before = used()
+    for n in range(60):
+        target = b"/hanse/v1/subscribe?type=T" if n % 2 else b"/hanse/v1/notifications?subscription=urn:s:9"
+        with socket.create_connection(node.address) as connection:
+            connection.sendall(b"GET %b HTTP/1.1\r\nHost: test\r\n\r\n" % target)
+            if n % 3:
+                connection.recv(20)
+    assert any(used() == before for _ in range(500))
+
+
+def head(path: str, length: int) -> bytes:
+    lines = f"POST {N}{path} HTTP/1.1", "Host: test", "Content-Type: application/json", f"Content-Length: {length}"
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def test_a_client_that_hangs_up_within_a_body_changes_nothing(node: RawClient) -> None:
+    body = b'{"id":"urn:half:1","type":"T"}'
+    for sent in (0, 10, len(body) - 1):
+        with socket.create_connection(node.address) as connection:
+            connection.sendall(head("/entities", len(body)) + body[:sent])
+    assert node.get(f"{N}/entities/urn:half:1").status == 404
+
+
+def test_a_client_that_does_not_wait_for_the_answer_is_served(node: RawClient) -> None:
+    """What was sent whole is done whole, though nobody hears of it."""
+    for n in range(20):
+        body = b'[{"id":"urn:gone:%d-a","type":"Gone"},{"id":"urn:gone:%d-b","type":"Gone"}]' % (n, n)
+        with socket.create_connection(node.address) as connection:
+            connection.sendall(head("/entityOperations/upsert", len(body)) + body)
+    path = f"{N}/entities?type=Gone&limit=0&count=true"
+    assert any(node.get(path).headers["ngsild-results-count"] == "40" for _ in range(500))
+
+
+def test_a_body_that_does_not_come() -> None:
+    with serving(settings_with(limits={"body_s_max": 0.2})) as url:
+        for begun in (b"", b'{"id":'):
+            with socket.create_connection(RawClient(url).address, timeout=30) as connection:
+                connection.sendall(head("/entities", 50) + begun)
+                answer = b""
+                while chunk := connection.recv(4096):  # until the node hangs up
+                    answer += chunk
+                assert answer.startswith(b"HTTP/1.1 408 ")
+                assert b"did not come within 0.2 s" in answer

@@ -7,6 +7,7 @@ raises errors of `hanse.ngsild.errors`, which become ProblemDetails in `dispatch
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
@@ -138,14 +139,17 @@ class Call:
         length = self.headers.get("content-length")
         if length is not None and length.isascii() and length.isdigit() and int(length) > limit:
             raise errors.PayloadTooLarge(f"the body has {length} bytes; {limit} are allowed")
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            if len(body) > limit:
-                raise errors.PayloadTooLarge(f"the body has more than {limit} bytes")
-            return body
-        chunks, size = [body], len(body)
-        while message.get("more_body"):
+        seconds = self.node.settings.limits.body_s_max
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._received(limit)
+        except TimeoutError:
+            raise errors.RequestTimeout(f"the body did not come within {seconds:g} s") from None
+
+    async def _received(self, limit: int) -> bytes:
+        chunks: list[bytes] = []
+        size, is_more = 0, True
+        while is_more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise errors.InvalidRequest("the connection ended within the body")
@@ -153,7 +157,8 @@ class Call:
             size += len(chunks[-1])
             if size > limit:
                 raise errors.PayloadTooLarge(f"the body has more than {limit} bytes")
-        return b"".join(chunks)
+            is_more = message.get("more_body", False)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @property
     def content_type(self) -> str:

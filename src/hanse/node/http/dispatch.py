@@ -64,6 +64,8 @@ class Dispatcher:
             answer = problem_answer(error)
             if error.status == 405:
                 answer.add("Allow", getattr(error, "allow", ""))
+            elif error.status == 408:
+                answer.add("Connection", "close")  # the rest of the body may still come
         except InvalidInput as error:
             answer = problem_answer(errors.BadRequestData(str(error)))
         except Exception:

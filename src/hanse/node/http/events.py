@@ -11,13 +11,30 @@ from hanse.ngsild.errors import BadRequestData, TooManyPending
 from hanse.node.notifier.streams import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from hanse.node.http.call import Call
+    from hanse.node.notifier.streams import Streams
 
 ALIVE_S: Final = 15.0  # a comment this often, so that whatever is in between does not take the silence for the end
+
+
+class EventStream(StreamingResponse):
+    """An answer that lasts. `ended` is called when it is over, also if the client was gone before it began."""
+
+    def __init__(self, events: AsyncIterator[bytes], streams: Streams, ended: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._streams = streams
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self._streams.connection():
+                await super().__call__(scope, receive, send)
+        finally:
+            await self._ended()
 
 
 def event_stream(call: Call, name: str) -> ASGIApp:
@@ -33,22 +50,27 @@ def event_stream(call: Call, name: str) -> ASGIApp:
     complete = streams.listen(name, listener, int(last) if last is not None else 0)
 
     async def events() -> AsyncIterator[bytes]:
-        try:
-            with streams.connection():
-                yield b": listening\n\n" if complete or last is None else b"event: gap\ndata: {}\n\n"
-                while True:
-                    try:
-                        async with asyncio.timeout(ALIVE_S):
-                            event = await listener.get()
-                    except TimeoutError:
-                        yield b": alive\n\n"
-                        continue
-                    if event is None:
-                        return
-                    if dropped := listener.take_dropped():
-                        yield b'event: gap\ndata: {"dropped":%d}\n\n' % dropped
-                    yield b"id: %d\nevent: notification\ndata: %b\n\n" % (event.id, event.body)
-        finally:
-            streams.unlisten(name, listener)
+        yield b": listening\n\n" if complete or last is None else b"event: gap\ndata: {}\n\n"
+        async for chunk in told(listener, ALIVE_S, b": alive\n\n"):
+            yield chunk
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    async def ended() -> None:
+        streams.unlisten(name, listener)
+
+    return EventStream(events(), streams, ended)
+
+
+async def told(listener: Listener, alive_s: float, comment: bytes) -> AsyncIterator[bytes]:
+    """What a listener hears, until there is no more; a comment whenever it has been quiet for so long."""
+    while True:
+        try:
+            async with asyncio.timeout(alive_s):
+                event = await listener.get()
+        except TimeoutError:
+            yield comment
+            continue
+        if event is None:
+            return
+        if dropped := listener.take_dropped():
+            yield b'event: gap\ndata: {"dropped":%d}\n\n' % dropped
+        yield b"id: %d\nevent: notification\ndata: %b\n\n" % (event.id, event.body)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
 import structlog
-from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocketDisconnect
 
@@ -32,6 +31,7 @@ from hanse.ngsild.subscription_members import STREAM_URI
 from hanse.ngsild.subscriptions import parse_subscription
 from hanse.node.http.answers import problem_answer
 from hanse.node.http.call import context_of_link
+from hanse.node.http.events import EventStream, told
 from hanse.node.notifier.streams import Listener
 
 if TYPE_CHECKING:
@@ -80,15 +80,14 @@ async def notifications(request: Request) -> Response | ASGIApp:
     complete = streams.listen(id_, listener, after)
 
     async def events() -> AsyncIterator[bytes]:
-        with streams.connection():
-            try:
-                yield b": connected\n\n" if complete else b"event: gap\ndata: {}\n\n"
-                async for chunk in _events(listener):
-                    yield chunk
-            finally:
-                streams.unlisten(id_, listener)
+        yield b": connected\n\n" if complete else b"event: gap\ndata: {}\n\n"
+        async for chunk in told(listener, HEARTBEAT_S, b": \n\n"):
+            yield chunk
 
-    return _event_stream(events())
+    async def ended() -> None:
+        streams.unlisten(id_, listener)
+
+    return EventStream(events(), streams, ended)
 
 
 async def subscribe(request: Request) -> Response | ASGIApp:
@@ -101,40 +100,26 @@ async def subscribe(request: Request) -> Response | ASGIApp:
         context = await _context(tenant, source)
         subscription = _ephemeral(subscription_of(params), context)
         _check_room(request.app.state.node)
+        await tenant.subscriptions.add(subscription, is_kept=False)
     except InvalidInput as error:
         return problem_answer(error if isinstance(error, errors.NgsiLdError) else errors.BadRequestData(str(error)))
     except errors.NgsiLdError as error:
         return problem_answer(error)
+    streams = tenant.notifier.streams
+    listener = Listener()
+    streams.listen(subscription.id, listener)
 
     async def events() -> AsyncIterator[bytes]:
-        listener = Listener()
-        with tenant.notifier.streams.connection():
-            async with _listening(tenant, subscription, listener):
-                yield b": connected\n\n"
-                async for chunk in _events(listener):
-                    yield chunk
+        yield b": connected\n\n"
+        async for chunk in told(listener, HEARTBEAT_S, b": \n\n"):
+            yield chunk
 
-    return _event_stream(events())
+    async def ended() -> None:
+        streams.unlisten(subscription.id, listener)
+        with suppress(errors.ResourceNotFound):
+            await tenant.subscriptions.delete(subscription.id)
 
-
-def _event_stream(events: AsyncIterator[bytes]) -> StreamingResponse:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
-
-
-async def _events(listener: Listener) -> AsyncIterator[bytes]:
-    while True:
-        try:
-            async with asyncio.timeout(HEARTBEAT_S):
-                event = await listener.get()
-        except TimeoutError:
-            yield b": \n\n"
-            continue
-        if event is None:
-            return
-        if dropped := listener.take_dropped():
-            yield b'event: gap\ndata: {"dropped":%d}\n\n' % dropped
-        yield b"id: %d\nevent: notification\ndata: %b\n\n" % (event.id, event.body)
+    return EventStream(events(), streams, ended)
 
 
 def subscription_of(params: Mapping[str, str]) -> dict[str, Any]:
@@ -324,17 +309,6 @@ def _ephemeral(body: dict[str, Any], context: Context) -> NgsiSubscription:
         notification = notification | {"endpoint": {"uri": STREAM_URI, "accept": accept}}
     body = {"type": "Subscription"} | body | {"notification": notification, "id": f"urn:hanse:stream:{uuid4()}"}
     return parse_subscription(body, context, now_text())
-
-
-@asynccontextmanager
-async def _listening(tenant: Tenant, subscription: NgsiSubscription, listener: Listener) -> AsyncIterator[None]:
-    await tenant.subscriptions.add(subscription, is_kept=False)
-    try:
-        tenant.notifier.streams.listen(subscription.id, listener)
-        yield
-    finally:
-        with suppress(errors.ResourceNotFound):
-            await tenant.subscriptions.delete(subscription.id)
 
 
 async def _tenant(connection: HTTPConnection) -> Tenant:
