@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DROP_S: Final = 0.05  # letters that have arrived leave the outbox together, this long after the first of them
 DROPS_MAX: Final = 512  # or as soon as there are so many
+TELL_S: Final = 1.0  # an endpoint that is gone for good must not fill the log: one line a second tells of all
 
 log = structlog.get_logger("hanse.notifier")
 encode_letter = msgspec.msgpack.Encoder().encode
@@ -57,6 +58,8 @@ class Notifier:
         self.sent_total = 0
         self.failed_total = 0
         self.died_total = 0
+        self._told_s = float("-inf")
+        self._untold = 0
 
     async def start(self) -> None:
         """Go on with what the outbox still has."""
@@ -166,7 +169,14 @@ class Notifier:
 
     def _bury(self, delivery: Delivery, reason: str) -> None:
         self.died_total += 1
-        log.warning("a notification is a dead letter now", subscription=delivery.subscription, reason=reason, id=delivery.id)
+        self._untold += 1
+        now_s = time.monotonic()
+        if now_s - self._told_s >= TELL_S:
+            subscription, number = delivery.subscription, self._untold
+            log.warning(
+                "a notification is a dead letter now", subscription=subscription, reason=reason, id=delivery.id, number=number
+            )
+            self._told_s, self._untold = now_s, 0
         self._write(BuryDelivery(delivery, reason))
 
     def _drop(self) -> None:
