@@ -3,112 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.subscribing import WAIT_S, append, create, delete, inbox, levels, run, subscribe, tenant
 
-from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
-from hanse.ngsild.entity import Change, Entity, now_text
-from hanse.ngsild.errors import AlreadyExists, BadRequestData, ResourceNotFound, TooManyPending
-from hanse.ngsild.parsing import parse_entity, parse_fragment
+from hanse.ngsild.errors import AlreadyExists, BadRequestData, ResourceNotFound
 from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.subscription_members import STREAM_URI
-from hanse.ngsild.subscriptions import parse_subscription
-from hanse.node import subscriptions, throttled
 from hanse.node.notifier.streams import Listener
 from hanse.node.settings import NodeSettings, NotificationSection
-from hanse.node.store import Store
-from hanse.node.tenant import Tenant
-
-WAIT_S = 20.0
-SETTINGS = NodeSettings(notifications=NotificationSection(backoff_s=0.01, backoff_max_s=0.05, breaker_s=0.05))
-
-
-@asynccontextmanager
-async def tenant(directory: Path | None = None, settings: NodeSettings = SETTINGS) -> AsyncIterator[Tenant]:
-    made = Tenant("", Store.open(directory), settings)
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
-
-
-class Inbox:
-    def __init__(self) -> None:
-        self.url = ""
-        self.got: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.status = 200
-
-    async def next(self) -> dict[str, Any]:
-        return await asyncio.wait_for(self.got.get(), WAIT_S)
-
-
-@asynccontextmanager
-async def inbox() -> AsyncIterator[Inbox]:
-    made = Inbox()
-
-    async def take(request: web.Request) -> web.Response:
-        made.got.put_nowait(await request.json())
-        return web.Response(status=made.status)
-
-    app = web.Application()
-    app.router.add_post("/n", take)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/n"
-    try:
-        yield made
-    finally:
-        await runner.cleanup()
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(test())
-
-
-async def subscribe(node: Tenant, uri: str, id_: str = "urn:s:1", **members: Any) -> None:
-    notification = {"format": "keyValues", "endpoint": {"uri": uri}}
-    body = {"id": id_, "type": "Subscription", "entities": [{"type": "Building"}], "notification": notification} | members
-    await node.subscriptions.add(parse_subscription(body, CORE, now_text()))
-
-
-async def create(node: Tenant, id_: str = "urn:b:1", **members: Any) -> None:
-    now = now_text()
-    entity = parse_entity({"id": id_, "type": "Building"} | members, CORE, now)
-    await node.change(id_, lambda _: operations.create(entity, now), "create")
-
-
-async def append(node: Tenant, id_: str = "urn:b:1", **members: Any) -> None:
-    now = now_text()
-    fragment = parse_fragment(members, CORE, now)
-
-    def change(old: Entity | None) -> operations.Outcome:
-        assert old is not None
-        return operations.append(old, fragment, now)
-
-    await node.change(id_, change, "append")
-
-
-async def delete(node: Tenant, id_: str = "urn:b:1") -> None:
-    def change(old: Entity | None) -> Change:
-        assert old is not None
-        return operations.delete(old, now_text())
-
-    await node.change(id_, change, "delete")
-
-
-def levels(notification: dict[str, Any]) -> list[Any]:
-    return [entity.get("level") for entity in notification["data"]]
 
 
 def test_a_change_is_told_to_those_whose_query_matches() -> None:
@@ -233,121 +143,6 @@ def test_counters_tell_of_failure() -> None:
             assert (shown["status"], shown["timesSent"], shown["timesFailed"]) == ("failed", 1, 1)
             assert "lastFailure" in shown
             assert "lastSuccess" not in shown
-
-    run(test)
-
-
-def test_throttling_sends_the_last_state_of_each_entity_when_the_interval_is_over() -> None:
-    async def test() -> None:
-        async with inbox() as there, tenant() as node:
-            await create(node, "urn:b:1", level=0)
-            await create(node, "urn:b:2", level=0)
-            await subscribe(node, there.url, throttling=0.4)
-            await append(node, "urn:b:1", level=1)
-            assert levels(await there.next()) == [1]
-            for level in range(2, 6):
-                await append(node, "urn:b:1", level=level)
-                await append(node, "urn:b:2", level=10 * level)
-            assert sorted(levels(await there.next())) == [5, 50]
-            assert node.subscriptions.get("urn:s:1").skipped == 6
-            await append(node, "urn:b:1", level=6)
-            assert levels(await there.next()) == [6]
-
-    run(test)
-
-
-def test_what_throttling_holds_back_outlives_a_restart(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with inbox() as there:
-            async with tenant(tmp_path) as node:
-                await subscribe(node, there.url, throttling=3600)
-                await create(node, "urn:b:1", level=0)
-                assert levels(await there.next()) == [0]
-                await append(node, "urn:b:1", level=1)
-                await append(node, "urn:b:1", level=2)
-                await create(node, "urn:b:2", level=20)
-            async with tenant(tmp_path) as node:
-                assert len(node.store.documents(throttled.KIND)) == 2
-                await create(node, "urn:b:3", level=300)  # the interval goes on
-                await node.subscriptions.update("urn:s:1", {"throttling": 0.01}, CORE)
-                assert levels(await there.next()) == [2, 20, 300]
-                await node.subscriptions.delete("urn:s:1")
-                assert node.store.documents(throttled.KIND) == []
-                assert there.got.empty()
-
-    run(test)
-
-
-def test_a_patch_keeps_what_throttling_holds_back_if_it_is_still_asked_for() -> None:
-    async def test() -> None:
-        async with inbox() as there, tenant() as node:
-            await subscribe(node, there.url, throttling=3600)
-            await create(node, "urn:b:1", level=0)
-            await there.next()
-            await append(node, "urn:b:1", level=1)
-            await create(node, "urn:b:2", level=5)
-            await create(node, "urn:b:3", level=6)
-            await node.subscriptions.update("urn:s:1", {"q": "level>3"}, CORE)
-            assert sorted(node.subscriptions.get("urn:s:1").held) == ["urn:b:2", "urn:b:3"]
-            assert len(node.store.documents(throttled.KIND)) == 2
-            with pytest.raises(BadRequestData):
-                await node.subscriptions.update("urn:s:1", {"scopes": {"no": "such"}}, CORE)
-            await node.subscriptions.update("urn:s:1", {"throttling": None}, CORE)
-            assert levels(await there.next()) == [5, 6]
-
-    run(test)
-
-
-def test_what_throttling_holds_back_ends_with_its_subscription(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with inbox() as there, tenant(tmp_path) as node:
-            await subscribe(node, there.url, throttling=3600)
-            for level in range(3):
-                await create(node, f"urn:b:{level}", level=level)
-            assert len(node.store.documents(throttled.KIND)) == 2
-            await node.subscriptions.delete("urn:s:1")
-            assert node.store.documents(throttled.KIND) == []
-
-    run(test)
-
-
-def test_a_full_store_only_delays_what_throttling_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with inbox() as there, tenant() as node:
-            await subscribe(node, there.url, throttling=3600)
-            await create(node, "urn:b:1", level=0)
-            await there.next()
-            await append(node, "urn:b:1", level=1)
-            live = node.subscriptions.get("urn:s:1")
-            live.stop()
-            monkeypatch.setattr(subscriptions, "RELEASE_AGAIN_S", 0.0)
-            refused = asyncio.Event()
-            submit = node.store.submit
-
-            def full(*_writes: Any) -> Any:
-                refused.set()
-                monkeypatch.setattr(node.store, "submit", submit)
-                raise TooManyPending("full")
-
-            monkeypatch.setattr(node.store, "submit", full)
-            node.subscriptions._release(live)
-            assert refused.is_set()
-            assert levels(await there.next()) == [1]
-
-    run(test)
-
-
-def test_a_subscription_in_time_goes_on_after_a_restart(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with inbox() as there:
-            async with tenant(tmp_path) as node:
-                await create(node, "urn:b:1", level=5)
-                await subscribe(node, there.url, timeInterval=0.05)
-                assert levels(await there.next()) == [5]
-            while not there.got.empty():
-                there.got.get_nowait()
-            async with tenant(tmp_path):
-                assert levels(await there.next()) == [5]
 
     run(test)
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
-from msgspec import Struct
 
 from hanse.matching.meaning import lies_in
 from hanse.model import WORLD, InvalidInput
@@ -27,7 +26,6 @@ from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyPending
 from hanse.ngsild.geofences import event_geofence, is_at_a_point
 from hanse.ngsild.notifications import LastShown, Writer
-from hanse.ngsild.subscription_members import STREAM_URI, instant_ms
 from hanse.ngsild.subscriptions import (
     CLIENT,
     Counters,
@@ -41,8 +39,9 @@ from hanse.ngsild.subscriptions import (
 )
 from hanse.node import throttled
 from hanse.node.fences import Fences
+from hanse.node.live_subscription import HELD_MAX, KIND, Fired, Live, decode_kept
 from hanse.node.notifier.notifier import encode_letter
-from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument, Write
+from hanse.node.store import DeleteDocument, Delivery, PutDelivery, Write
 from hanse.routing import messages as m
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ if TYPE_CHECKING:
     from hanse.ngsild.entity import Change
     from hanse.node.tenant import Tenant
 
-KIND: Final = "subscription"
 SUBSCRIPTIONS_MAX: Final = 100_000
-HELD_MAX: Final = 1_000  # entities whose last change waits for the end of a throttling interval
 PERIODIC_ENTITIES_MAX: Final = 1_000  # in one notification of a subscription in time
 STAGED_MAX: Final = 20_000  # changes that wait for their commit with events for streams
 RELEASE_AGAIN_S: Final = 1.0  # when the store is full just as an interval ends
@@ -62,63 +59,6 @@ COUNTERS_S: Final = 2.0  # counters are written this long after they have change
 COUNTERS_AT_ONCE: Final = 500
 
 log = structlog.get_logger("hanse.subscriptions")
-
-
-class Kept(Struct, frozen=True):
-    """What the store has of a subscription."""
-
-    subscription: NgsiSubscription
-    counters: Counters
-
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Kept).decode
-
-
-class Fired(Struct):
-    """What a change means for subscribers: letters, and changes to hold back, all to be stored with it."""
-
-    deliveries: list[Delivery]
-    writes: list[Write]
-
-
-class Live:
-    """A subscription at work."""
-
-    __slots__ = ("context", "counters", "held", "is_kept", "next_ms", "skipped", "subscription", "timer", "writer")
-
-    def __init__(self, subscription: NgsiSubscription, counters: Counters, *, is_kept: bool = True) -> None:
-        self.subscription = subscription
-        self.counters = counters
-        self.is_kept = is_kept  # False: it lives as long as the stream that has made it
-        self.context: Context = CORE
-        self.writer: Writer | None = None
-        self.next_ms = 0  # throttling: not before this
-        self.held: dict[str, Change] = {}
-        self.skipped = 0  # changes that a later one of the same entity, or the bound, has taken the place of
-        self.timer: asyncio.TimerHandle | asyncio.Task[None] | None = None
-
-    def stop(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-    @property
-    def is_stream(self) -> bool:
-        return self.subscription.notification.endpoint.uri == STREAM_URI
-
-    @property
-    def interval_ms(self) -> int:
-        return int((self.subscription.throttling_s or 0.0) * 1000)
-
-    @property
-    def last_ms(self) -> int:
-        """When it was last told something; 0: never."""
-        last = self.counters.last_notification
-        return 0 if last is None else instant_ms(last, "lastNotification")
-
-    def kept(self) -> PutDocument:
-        return PutDocument(KIND, self.subscription.id, _encode(Kept(self.subscription, self.counters)))
 
 
 class Subscriptions:
@@ -135,7 +75,7 @@ class Subscriptions:
         self._tenant.on_change.append(self._committed)
         for id_, data in self._tenant.store.documents(KIND):
             try:
-                kept = _decode(data)
+                kept = decode_kept(data)
             except msgspec.DecodeError as error:
                 log.warning("a subscription cannot be read and stays asleep", id=id_, error=str(error))
                 continue
@@ -308,7 +248,7 @@ class Subscriptions:
 
     def fired(self, change: Change, effects: Iterable[m.Effect]) -> Fired:
         """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change."""
-        found = Fired([], [])
+        found = Fired([], [], [])
         now_ms = 0
         for id_ in self._concerned(change, effects):
             live = self._live.get(id_)
@@ -316,7 +256,7 @@ class Subscriptions:
                 continue
             now_ms = now_ms or _now_ms()
             try:
-                if not fires(live.subscription, change, now_ms) or self._is_throttled(live, change, now_ms, found.writes):
+                if not fires(live.subscription, change, now_ms) or self._is_throttled(live, change, now_ms, found):
                     continue
                 body = live.writer.body((change,), now_text()) if live.writer is not None else None
                 if body is not None:
@@ -359,24 +299,15 @@ class Subscriptions:
 
     # --- throttling and time ----------------------------------------------------------------------------------------
 
-    def _is_throttled(self, live: Live, change: Change, now_ms: int, writes: list[Write]) -> bool:
+    def _is_throttled(self, live: Live, change: Change, now_ms: int, found: Fired) -> bool:
         """Whether nothing may be sent yet; the change is then held, here and by what is to be written."""
         if live.subscription.throttling_s is None:
             return False
         if now_ms >= live.next_ms and not live.held:
             live.next_ms = now_ms + live.interval_ms
             return False
-        id_, entity, held = live.subscription.id, change.entity.id, live.held
-        if held.pop(entity, None) is not None:
-            live.skipped += 1
-        elif len(held) >= HELD_MAX:
-            oldest = next(iter(held))
-            del held[oldest]
-            live.skipped += 1
-            writes += throttled.drop(id_, (oldest,))
-        held[entity] = change
-        if live.is_kept and not live.is_stream:
-            writes.append(throttled.put(id_, live.next_ms, change))
+        found.held.append((live, live.held.get(change.entity.id)))
+        found.writes += live.hold(change)
         self._await_end(live)
         return True
 

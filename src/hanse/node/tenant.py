@@ -125,11 +125,16 @@ class Tenant:
         post = self.native.post(effects)
         deliveries = fired.deliveries + post.deliveries
         writes = (*(PutDelivery(d) for d in deliveries), *fired.writes, *self.transient.writes(change), *more)
-        committed = self.store.submit(SaveChange(change, name), *writes)
+        try:
+            committed = self.store.submit(SaveChange(change, name), *writes)
+        except BaseException:
+            fired.undo(change)
+            raise
         if deliveries or post.events or self.on_change:
 
             def after(done: asyncio.Future[None]) -> None:
                 if done.cancelled() or done.exception() is not None:
+                    fired.undo(change)
                     return
                 if deliveries:
                     self.notifier.dispatch(deliveries)

@@ -1,0 +1,106 @@
+"""A subscription at work: what the store has of it, and what it is about to send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from hanse.ngsild.contexts import CORE, Context
+from hanse.ngsild.entity import Change
+from hanse.ngsild.subscription_members import STREAM_URI, instant_ms
+from hanse.ngsild.subscriptions import Counters, NgsiSubscription
+from hanse.node import throttled
+from hanse.node.store import Delivery, PutDocument, Write
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from hanse.ngsild.notifications import Writer
+
+KIND: Final = "subscription"
+HELD_MAX: Final = 1_000  # entities whose last change waits for the end of a throttling interval
+
+
+class Kept(Struct, frozen=True):
+    """What the store has of a subscription."""
+
+    subscription: NgsiSubscription
+    counters: Counters
+
+
+_encode = msgspec.json.Encoder().encode
+decode_kept = msgspec.json.Decoder(Kept).decode
+
+
+class Live:
+    """A subscription at work."""
+
+    __slots__ = ("context", "counters", "held", "is_kept", "next_ms", "skipped", "subscription", "timer", "writer")
+
+    def __init__(self, subscription: NgsiSubscription, counters: Counters, *, is_kept: bool = True) -> None:
+        self.subscription = subscription
+        self.counters = counters
+        self.is_kept = is_kept  # False: it lives as long as the stream that has made it
+        self.context: Context = CORE
+        self.writer: Writer | None = None
+        self.next_ms = 0  # throttling: not before this
+        self.held: dict[str, Change] = {}
+        self.skipped = 0  # changes that a later one of the same entity, or the bound, has taken the place of
+        self.timer: asyncio.TimerHandle | asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def hold(self, change: Change) -> list[Write]:
+        """Until the interval is over, in the place of an earlier change of the entity; gives what is to be written."""
+        id_, entity, held = self.subscription.id, change.entity.id, self.held
+        writes: list[Write] = []
+        if held.pop(entity, None) is not None:
+            self.skipped += 1
+        elif len(held) >= HELD_MAX:
+            oldest = next(iter(held))
+            del held[oldest]
+            self.skipped += 1
+            writes += throttled.drop(id_, (oldest,))
+        held[entity] = change
+        if self.is_kept and not self.is_stream:
+            writes.append(throttled.put(id_, self.next_ms, change))
+        return writes
+
+    @property
+    def is_stream(self) -> bool:
+        return self.subscription.notification.endpoint.uri == STREAM_URI
+
+    @property
+    def interval_ms(self) -> int:
+        return int((self.subscription.throttling_s or 0.0) * 1000)
+
+    @property
+    def last_ms(self) -> int:
+        """When it was last told something; 0: never."""
+        last = self.counters.last_notification
+        return 0 if last is None else instant_ms(last, "lastNotification")
+
+    def kept(self) -> PutDocument:
+        return PutDocument(KIND, self.subscription.id, _encode(Kept(self.subscription, self.counters)))
+
+
+class Fired(Struct):
+    """What a change means for subscribers: letters, and what is written of changes that are held back, to be stored with it."""
+
+    deliveries: list[Delivery]
+    writes: list[Write]
+    held: list[tuple[Live, Change | None]]  # by whom, and in the place of which earlier change of the entity
+
+    def undo(self, change: Change) -> None:
+        """The change was not stored after all: nobody is to be told of it when an interval is over."""
+        entity = change.entity.id
+        for live, before in self.held:
+            if live.held.get(entity) is change:
+                del live.held[entity]
+                if before is not None:
+                    live.held[entity] = before
