@@ -187,3 +187,40 @@ async def kill_and_kill_again(data: Path, kills: int) -> None:
 
 def test_a_killed_node_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     asyncio.run(kill_and_kill_again(tmp_path, KILLS))
+
+
+async def held_back_and_killed(data: Path) -> None:
+    port, id_ = free_port(), "urn:ngsi-ld:Tank:1"
+    base = f"http://127.0.0.1:{port}/ngsi-ld/v1"
+    async with receiver() as (heard, uri), aiohttp.ClientSession() as session:
+
+        async def ask(method: str, path: str, body: dict[str, Any]) -> None:
+            async with session.request(method, f"{base}/{path}", json=body) as answer:
+                assert answer.status in (201, 204), await answer.text()
+
+        process = await started(port, data)
+        try:
+            subscription = {
+                "id": "urn:ngsi-ld:Subscription:tanks",
+                "type": "Subscription",
+                "entities": [{"type": "Tank"}],
+                "throttling": 3600,
+                "notification": {"format": "keyValues", "endpoint": {"uri": uri, "accept": "application/json"}},
+            }
+            await ask("POST", "subscriptions", subscription)
+            await ask("POST", "entities", {"id": id_, "type": "Tank", "level": {"type": "Property", "value": 1}})
+            await asyncio.wait_for(heard.has_all({(id_, 1)}), 60)
+            await ask("PATCH", f"entities/{id_}/attrs", {"level": {"type": "Property", "value": 2}})
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert (id_, 2) not in heard.heard
+            process = await started(port, data)
+            await ask("PATCH", f"subscriptions/{subscription['id']}", {"throttling": 0.01})
+            await asyncio.wait_for(heard.has_all({(id_, 2)}), 60)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_killed_node_keeps_what_throttling_holds_back(tmp_path: Path) -> None:
+    asyncio.run(held_back_and_killed(tmp_path))
