@@ -228,7 +228,8 @@ class Snapshots:
 
         view = self._open.get(place)
         if view is None:
-            store = Store.open(self._directory(), self._name(place), self._tenant.settings.store)
+            settings = self._tenant.settings
+            store = Store.open(self._directory(), self._name(place), settings.store, query_ms_max=settings.limits.query_ms_max)
             view = self._open[place] = Tenant(self._tenant.name, store, self._tenant.settings)
             view.contexts = self._tenant.contexts  # names mean the same, and are asked for once
         return view

@@ -77,6 +77,8 @@ class Tenant:
         self.on_change: list[Callable[[Change], None]] = []  # told of every change, after its commit
         self._published = 0
         self._started_ms = _now_ms()
+        self.calls = 0  # how many requests have been for it
+        self.is_made_by_call = False  # rather than found when the node started
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -250,7 +252,20 @@ class Node:
                 raise NonexistentTenant(f"there is no tenant {name!r}; the first write to it makes it")
             if len(self.tenants) >= self.settings.tenants.max:
                 raise TooManyPending(f"there are {self.settings.tenants.max} tenants already")
-            return await self._open(name)
+            tenant = await self._open(name)
+            tenant.is_made_by_call = True
+            return tenant
+
+    async def refused(self, tenant: Tenant) -> None:
+        """A request was refused: if it was the one that made the tenant, and nobody else came since, nothing is left of it."""
+        async with self._opening:
+            if tenant.calls > 1 or not tenant.is_made_by_call or self.tenants.get(tenant.name) is not tenant:
+                return
+            del self.tenants[tenant.name]
+            await tenant.stop()
+            if self.directory is not None:
+                for path in self.directory.glob(f"{tenant.store.path.stem}.*"):
+                    path.unlink(missing_ok=True)
 
     async def _open(self, name: str) -> Tenant:
         store = Store.open(self.directory, name, self.settings.store, query_ms_max=self.settings.limits.query_ms_max)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,3 +201,27 @@ def test_a_body_that_does_not_come() -> None:
                     answer += chunk
                 assert answer.startswith(b"HTTP/1.1 408 ")
                 assert b"did not come within 0.2 s" in answer
+
+
+def test_a_refused_request_makes_no_tenant(tmp_path: Path) -> None:
+    with serving(settings_with(store={"data": str(tmp_path)})) as url:
+        node = RawClient(url)
+        files = sorted(path.name for path in tmp_path.iterdir())
+        for body, status in (({"id": "x"}, 400), (b"{", 400), (entity("urn:t:1"), 201), ({"id": "x"}, 400)):
+            assert node.json("POST", f"{N}/entities", body, NGSILD_Tenant="new").status == status
+            if status == 400 and node.get("/hanse/v1/tenants").data == [""]:
+                assert sorted(path.name for path in tmp_path.iterdir()) == files
+        assert node.get("/hanse/v1/tenants").data == ["", "new"]
+        reply = node.send("GET", f"{N}/entities/urn:t:1", [(b"NGSILD-Tenant", b"new")])
+        assert reply is not None
+        assert reply.status == 200
+
+
+def test_a_tenant_that_two_requests_make_stays_if_one_is_refused() -> None:
+    with serving() as url, ThreadPoolExecutor(8) as threads:
+        node = RawClient(url)
+        for n in range(10):
+            bodies = [entity(f"urn:t:{i}") if i % 2 else {"id": "x"} for i in range(8)]
+            sent = [threads.submit(node.json, "POST", f"{N}/entities", body, NGSILD_Tenant=f"t{n}") for body in bodies]
+            assert [found.result().status for found in sent] == [400, 201] * 4
+        assert len(node.get("/hanse/v1/tenants").data) == 11

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import paho.mqtt.client as paho
 import pytest
 from hypothesis import strategies as st
@@ -85,7 +86,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             assert found.http.get("/healthz").status == 200
         finally:
             found.close()
-        faults = [line for line in log.read_text().splitlines() if "Traceback" in line or '"level":"error"' in line]
+        lines = [line for line in log.read_text().splitlines() if "Traceback" in line or '"level":"error"' in line]
+        faults = [line for line in lines if "amqtt/mqtt/protocol" not in line]  # what the broker's library thinks of garbage
         assert not faults, "\n".join(faults[:20])
 
 
@@ -111,15 +113,19 @@ def publications(draw: st.DrawFn) -> Publication:
 
 
 def test_bent_publications(scene: Scene) -> None:
+    changed: dict[str, bool] = {}  # by topics that are used once, so that an error is about that publication
+
     def check(said: Publication) -> None:
+        if len(changed) % 2:  # the others change the same entity again and again
+            said = msgspec.structs.replace(said, topic=said.topic.replace(ENTITY, f"{ENTITY}-{len(changed)}"))
         before = scene.log_end()
         scene.publish(said)
-        after = scene.log_end()
+        changed[said.topic] = scene.log_end() != before
         for topic, problem in scene.refusals():
             assert problem["type"].startswith("https://uri.etsi.org/ngsi-ld/errors/"), problem
             assert problem["status"] < 500 or problem["status"] in (503, 504), (said, problem)
-            if topic == said.topic.replace("/entities/", "/errors/", 1):
-                assert after == before, (said, problem)
+            told = topic.replace("/errors/", "/entities/", 1)
+            assert f"{ENTITY}-" not in told or not changed.get(told), (said, problem)
 
     explored(publications(), check, PUBLICATIONS)
     scene.publish(Publication(f"hanse/entities/-/Fuzz/{quote('urn:ngsi-ld:Fuzz:99')}/load", b"7", False))

@@ -96,9 +96,16 @@ class Dispatcher:
         if name and not _TENANT.fullmatch(name):
             raise errors.BadRequestData("a tenant's name has 1 to 50 letters, digits, and _ . -")
         tenant = self.node.tenants.get(name) or await self.node.tenant(name, create=endpoint.makes_tenant)
-        if b"ngsild-snapshot" in headers:
-            tenant = await tenant.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
-        return await endpoint.handler(Call(self.node, tenant, endpoint, scope, receive, path))
+        tenant.calls += 1
+        try:
+            place = tenant
+            if b"ngsild-snapshot" in headers:
+                place = await tenant.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
+            return await endpoint.handler(Call(self.node, place, endpoint, scope, receive, path))
+        except (errors.NgsiLdError, InvalidInput):
+            if tenant.calls == 1 and tenant.is_made_by_call:
+                await self.node.refused(tenant)
+            raise
 
 
 def _allow(endpoints: dict[str, Endpoint]) -> Answer:

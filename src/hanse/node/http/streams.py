@@ -314,7 +314,9 @@ def _ephemeral(body: dict[str, Any], context: Context) -> NgsiSubscription:
 async def _tenant(connection: HTTPConnection) -> Tenant:
     node: Node = connection.app.state.node
     name = connection.headers.get("ngsild-tenant") or connection.query_params.get("tenant", "")
-    return await node.tenant(name, create=False)
+    tenant = await node.tenant(name, create=False)
+    tenant.calls += 1
+    return tenant
 
 
 async def _context(tenant: Tenant, source: Any) -> Context:
