@@ -69,7 +69,7 @@ faults: setup    ## a thousand random scenarios under faults, for every strategy
 	$(HANSE) simulate faults --seeds 1000
 
 fuzz: setup      ## ten minutes of requests and device messages that nobody has seen before
-	HANSE_FUZZ_S=150 $(PY) -m pytest -s tests/node/http/test_fuzz.py tests/node/mqtt/test_device_fuzz.py
+	HANSE_FUZZ_S=120 $(PY) -m pytest -s tests/node/http/test_fuzz.py tests/node/mqtt/test_device_fuzz.py
 
 study: setup     ## the papers' experiments at full size
 	$(HANSE) study mudebs --out out/mudebs

@@ -24,10 +24,12 @@ from schemathesis.checks import content_type_conformance, response_schema_confor
 from schemathesis.generation import GenerationMode
 from tests.node.http import fuzzing
 from tests.raw_http import PATIENCE_S, RawClient, Reply
+from websockets.sync.client import connect
 
 FUZZ_S = float(os.environ.get("HANSE_FUZZ_S", "0"))  # for each test
 EXAMPLES = 1200
 PROMISES = 200
+MESSAGES = 300
 ENDLESS = ["/hanse/v1/notifications", "/hanse/v1/subscribe", "/hanse/v1/clients/{client}/stream"]
 OURS = {503, 504}  # too busy, and contexts that are not to be had
 NOT_HTTP = b"Invalid HTTP request received."  # what the server says before anyone could read a request
@@ -158,3 +160,26 @@ def test_what_the_openapi_page_promises(node: Client) -> None:
             case.validate_response(response, checks=[response_schema_conformance, content_type_conformance])
 
     explored(cases, check, PROMISES)
+
+
+def test_bent_messages_of_a_web_socket(node: Client) -> None:
+    """Every message is answered, however wrong; and the connection goes on."""
+    plain: list[Any] = [
+        {"op": "subscribe", "id": "a", "subscription": fuzzing.SUBSCRIPTION},
+        {"op": "listen", "id": "b", "subscriptionId": "urn:ngsi-ld:Subscription:fuzz", "lastEventId": 17},
+        {"op": "unsubscribe", "id": "a"},
+        {"op": "ping"},
+    ]
+    messages = st.sampled_from(plain).flatmap(lambda message: fuzzing.bodies(message, ld=False))
+    with connect(node.url.replace("http", "ws") + "/hanse/v1/stream") as socket:
+
+        def check(message: bytes) -> None:
+            socket.send(message)
+            while (answer := json.loads(socket.recv(timeout=PATIENCE_S)))["op"] in ("notification", "gap"):
+                pass
+            if answer["op"] == "error":
+                problem = answer["problem"]
+                assert problem["type"].startswith("https://uri.etsi.org/ngsi-ld/errors/"), (message, problem)
+                assert problem["status"] < 500 or problem["status"] in OURS, (message, problem)
+
+        explored(messages, check, MESSAGES)

@@ -223,6 +223,9 @@ class Conversation:
             answer = {"op": "error", "problem": error.problem()}
         except InvalidInput as error:
             answer = {"op": "error", "problem": errors.BadRequestData(str(error)).problem()}
+        except Exception:
+            log.exception("a message failed")
+            answer = {"op": "error", "problem": errors.NgsiLdError("this is our fault; the node's log says more").problem()}
         await self._send(answer | ({"id": name} if isinstance(name, str) else {}))
 
     async def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
