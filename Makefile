@@ -60,6 +60,7 @@ conformance: setup ## the ETSI test suite: make conformance SUITE=checkout RUNNE
 bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_replay.py
 	$(PY) benchmarks/bench_matching.py
+	$(PY) benchmarks/bench_subscriptions.py
 	$(with_mosquitto) $(PY) benchmarks/bench_node.py
 
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost

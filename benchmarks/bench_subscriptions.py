@@ -55,6 +55,7 @@ SHAPES: dict[str, Callable[[int, bool], dict[str, Any]]] = {
     "geofences (polygons)": lambda n, does: {
         "geoQ": _within(HERE[0] - 0.01, HERE[1] - 0.01) if does else _within(*_elsewhere(n))
     },
+    "scopes": lambda n, does: {"scopeQ": "/Hamburg/#" if does else f"/Elsewhere/{n}/#"},
     "ids": lambda n, does: {"entities": [{"type": TYPE, "id": ID if does else f"urn:ngsi-ld:Ship:{n + 2}"}]},
 }
 
@@ -63,7 +64,11 @@ def _change() -> Change:
     now = now_text()
     location = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": list(HERE)}}
     others = {f"other{n}": n for n in range(20)}
-    entity = parse_entity({"id": ID, "type": TYPE, "level": 1, "name": "Rickmer", "location": location} | others, CORE, now)
+    entity = parse_entity(
+        {"id": ID, "type": TYPE, "level": 1, "name": "Rickmer", "location": location, "scope": "/Hamburg/Port"} | others,
+        CORE,
+        now,
+    )
     outcome = operations.update(entity, parse_fragment({"level": {"type": "Property", "value": 30}}, CORE, now), now)
     assert outcome.change is not None
     return outcome.change

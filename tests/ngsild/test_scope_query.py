@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
-from hanse.ngsild.scope_query import parse_scope_query, pattern_matches, scope_matches
+from hanse.ngsild.scope_query import parse_scope_query, pattern_matches, scope_keys, scope_matches, scope_prefixes
 
 MADRID = ("/Madrid/Gardens/ParqueNorte",)
 BOTH = ("/Madrid/Gardens/ParqueNorte", "/CompanyA/OrganizationB/UnitC")
@@ -68,3 +68,31 @@ def test_only_refusals_come_out(text: str, scopes: list[str]) -> None:
         scope_matches(text, scopes)
     except NgsiLdError as error:
         assert error.status in (400, 403)  # noqa: PT017
+
+
+few_levels = st.lists(st.sampled_from(["A", "B", "C"]), min_size=1, max_size=3)
+few_scopes = few_levels.map(lambda path: "/" + "/".join(path))
+few_patterns = st.builds(
+    lambda path, last: "/" + "/".join([*path, *last]),
+    st.lists(st.sampled_from(["A", "B", "+"]), min_size=1, max_size=3),
+    st.sampled_from([[], ["#"]]),
+)
+
+
+@given(
+    st.lists(few_patterns, min_size=1, max_size=3),
+    st.lists(st.sampled_from([";", "|", ","]), min_size=2, max_size=2),
+    st.lists(few_scopes, max_size=2),
+)
+def test_what_is_selected_has_one_of_the_keys(some: list[str], signs: list[str], scopes: list[str]) -> None:
+    scope_q = some[0] + "".join(sign + pattern for sign, pattern in zip(signs, some[1:], strict=False))
+    keys = scope_keys(scope_q)
+    if keys and scope_matches(scope_q, scopes):
+        assert set(keys) & set(scope_prefixes(scopes))
+
+
+def test_keys_are_as_telling_as_can_be() -> None:
+    assert scope_keys("/A/B/#;/C") == ("/A/B",)
+    assert sorted(scope_keys("/A/B,/C/+/D")) == ["/A/B", "/C"]
+    assert scope_keys("/A|/+/B") == scope_keys("/#") == ()
+    assert scope_prefixes(["/A/B", "C"]) == ["/A", "/A/B", "/C"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hanse.ngsild.errors import BadRequestData
@@ -46,6 +47,32 @@ def _predicate(scope_q: str) -> Callable[[Iterable[str]], bool]:
         )
 
     return check
+
+
+def scope_keys(scope_q: str) -> tuple[str, ...]:
+    """Of these, every entity that is selected has at least one among its `scope_prefixes`; none: an index cannot help."""
+    keys: dict[str, None] = {}
+    for alternative in parse_scope_query(scope_q):
+        key = max(map(_literal, alternative), key=len)
+        if not key:
+            return ()
+        keys[_joined(key)] = None
+    return tuple(keys)
+
+
+def scope_prefixes(scopes: Iterable[str]) -> list[str]:
+    """The scopes and all that they lie in."""
+    paths = map(_levels, scopes)
+    return [_joined(path[:length]) for path in paths for length in range(1, len(path) + 1)]
+
+
+def _literal(pattern: str) -> Levels:
+    """The levels before the first that may be any."""
+    return tuple(takewhile(lambda level: level not in ("+", "#"), _levels(pattern)))
+
+
+def _joined(levels: Levels) -> str:
+    return "/" + "/".join(levels)
 
 
 def pattern_matches(pattern: str, scope: str) -> bool:

@@ -20,6 +20,7 @@ from hanse.ngsild.entity import NULL, Change
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
 from hanse.ngsild.geofences import geofence_of
 from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, matches
+from hanse.ngsild.scope_query import scope_keys, scope_prefixes
 from hanse.ngsild.subscription_members import (
     DEFAULT_TRIGGERS,
     ENTITIES_MAX,
@@ -179,15 +180,16 @@ def _is_reclassified(change: Change) -> bool:
 
 
 def news(change: Change) -> tuple[str, ...]:
-    """What a change tells of, by the names that `core_subscription` waits for: triggers, and attributes that have changed."""
+    """What a change tells of, by the names that `core_subscription` waits for: triggers, changed attributes, and scopes."""
+    scopes = scope_prefixes(change.entity.scopes)
     if change.kind == "updated":
-        names = {"entityUpdated"}
+        names = {"entityUpdated", *scopes}
         for attribute in change.attributes:
             names.add(attribute.name)
             names.add(_ATTRIBUTE_TRIGGER[attribute.kind])
         return tuple(names)
     trigger = "entityCreated" if change.kind == "created" else "entityDeleted"
-    return trigger, "entityUpdated", _ATTRIBUTE_TRIGGER[change.kind], *change.entity.attributes
+    return trigger, "entityUpdated", _ATTRIBUTE_TRIGGER[change.kind], *change.entity.attributes, *scopes
 
 
 _ATTRIBUTE_TRIGGER: Final = {
@@ -210,13 +212,22 @@ def core_subscription(subscription: NgsiSubscription) -> Subscription:
         id=subscription.id,
         client=CLIENT + subscription.id,
         selectors=selectors if len(selectors) <= ENTITIES_MAX else (),
-        # what everyone waits for sorts nobody out
-        news=subscription.watched or (() if set(subscription.triggers) >= set(DEFAULT_TRIGGERS) else subscription.triggers),
+        news=_awaited(subscription),
         q="" if _asks_of_entity(query.q) else query.q,
         geofence=WORLD if query.geo is None else geofence_of(query.geo),
         scopes=subscription.scopes,
         expires_at_ms=subscription.expires_ms,
     )
+
+
+def _awaited(subscription: NgsiSubscription) -> tuple[str, ...]:
+    """The news that it waits for, of which it needs at least one: whatever is likely to be the rarest."""
+    if subscription.watched:
+        return subscription.watched
+    if subscription.query.scope_q and (keys := scope_keys(subscription.query.scope_q)):
+        return keys
+    # what everyone waits for sorts nobody out
+    return () if set(subscription.triggers) >= set(DEFAULT_TRIGGERS) else subscription.triggers
 
 
 def _core_selectors(query: EntityQuery, *, with_ids: bool) -> tuple[Selector, ...]:
