@@ -11,6 +11,7 @@ import msgspec
 import uvicorn
 
 from hanse.node.http.app import create_app
+from hanse.node.http.protocol import BoundedProtocol
 from hanse.node.settings import NodeSettings
 
 
@@ -26,7 +27,9 @@ def settings_with(**sections: dict[str, Any]) -> NodeSettings:
 def serving(settings: NodeSettings | None = None) -> Iterator[str]:
     """The URL of a running node, http://127.0.0.1:PORT, which stops with the block."""
     app = create_app(settings if settings is not None else settings_with())
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", access_log=False, ws="websockets-sansio")
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="error", access_log=False, http=BoundedProtocol, ws="websockets-sansio"
+    )
     server = uvicorn.Server(config)
     started = threading.Event()
     failed: list[BaseException] = []

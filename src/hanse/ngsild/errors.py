@@ -102,5 +102,9 @@ class PayloadTooLarge(NgsiLdError):
     status, type, title = 413, "InvalidRequest", "Payload too large"
 
 
+class RequestHeadTooLarge(NgsiLdError):
+    status, type, title = 431, "InvalidRequest", "Request headers too large"
+
+
 class UnsupportedMediaType(NgsiLdError):
     status, type, title = 415, "InvalidRequest", "Unsupported media type"

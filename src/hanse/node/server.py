@@ -62,13 +62,14 @@ async def serve_until_told(
     port of the MQTT broker.
     """
     from hanse.node.http.app import create_app
+    from hanse.node.http.protocol import BoundedProtocol
     from hanse.node.store import StoreError
 
     app = create_app(settings)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=BoundedProtocol,
         ws="websockets-sansio",
         lifespan="off",
         log_config=None,

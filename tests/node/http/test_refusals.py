@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,25 @@ def test_a_tenant_that_two_requests_make_stays_if_one_is_refused() -> None:
             sent = [threads.submit(node.json, "POST", f"{N}/entities", body, NGSILD_Tenant=f"t{n}") for body in bodies]
             assert [found.result().status for found in sent] == [400, 201] * 4
         assert len(node.get("/hanse/v1/tenants").data) == 11
+
+
+def test_headers_without_end(node: RawClient) -> None:
+    for begin, more in ((b"GET /healthz HTTP/1.1\r\nX: ", b"a" * 65_536), (b"GET /", b"a" * 65_536)):
+        with socket.create_connection(node.address, timeout=30) as connection:
+            connection.sendall(begin)
+            answer, sent = b"", 0
+            with suppress(ConnectionError):
+                while sent < 50_000_000:
+                    connection.sendall(more)
+                    sent += len(more)
+            with suppress(ConnectionError):
+                answer = connection.recv(65_536)
+        assert sent < 50_000_000  # the node has hung up
+        assert not answer or answer.startswith(b"HTTP/1.1 4")
+    assert node.get("/healthz").status == 200
+
+
+def test_what_is_no_http(node: RawClient) -> None:
+    reply = node.send("GET", b"/ x y z\x00")
+    assert reply is not None
+    problem(reply, 400, "InvalidRequest")
