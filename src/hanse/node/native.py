@@ -322,6 +322,3 @@ def _key(first: str, second: str) -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-

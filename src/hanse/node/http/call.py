@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from functools import lru_cache, partial
+from types import coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -139,10 +140,15 @@ class Call:
         length = self.headers.get("content-length")
         if length is not None and length.isascii() and length.isdigit() and int(length) > limit:
             raise errors.PayloadTooLarge(f"the body has {length} bytes; {limit} are allowed")
+        received = self._received(limit)
+        try:
+            first = received.send(None)
+        except StopIteration as done:  # it is all there already, as nearly always: no need to set an alarm
+            return bytes(done.value)
         seconds = self.node.settings.limits.body_s_max
         try:
             async with asyncio.timeout(seconds):
-                return await self._received(limit)
+                return await _resumed(received, first)
         except TimeoutError:
             raise errors.RequestTimeout(f"the body did not come within {seconds:g} s") from None
 
@@ -296,6 +302,22 @@ def is_deeper(data: Any, levels: int) -> bool:
             if type(child) is dict or type(child) is list
         ]
     return bool(level)
+
+
+@coroutine
+def _resumed(begun: Coroutine[Any, Any, bytes], waits_for: Any) -> Generator[Any, Any, bytes]:
+    """The rest of a coroutine that has been started by hand and now waits for something."""
+    while True:
+        try:
+            sent = yield waits_for
+        except BaseException as error:  # noqa: BLE001  whatever it is, it is the coroutine's to know
+            step = partial(begun.throw, error)
+        else:
+            step = partial(begun.send, sent)
+        try:
+            waits_for = step()
+        except StopIteration as done:
+            return bytes(done.value)
 
 
 def request_headers(scope: Scope) -> dict[str, str]:

@@ -43,7 +43,7 @@ _PURGE: Final = f"""DELETE FROM history WHERE seq IN (
     SELECT seq FROM (
         SELECT h.seq FROM temporal_entities AS e JOIN history AS h ON h.entity = e.id WHERE e.deleted_us IS NOT NULL
         UNION ALL SELECT seq FROM history WHERE entity >= '{_ENDED}' AND entity < '{_ENDED}' || char(1114111))
-    WHERE seq < (SELECT coalesce(min(first_seq), 1 << 62) FROM log WHERE rows > 0) LIMIT ?)"""  # noqa: S608
+    WHERE seq < coalesce((SELECT first_seq FROM log ORDER BY offset LIMIT 1), 1 << 62) LIMIT ?)"""  # noqa: S608
 _TIME: Final[dict[TimeProperty | None, tuple[str, str]]] = {  # the column, and which instances have it
     None: (BY_DEFAULT, "deleted_us IS NULL"),
     "observedAt": (BY_DEFAULT, "observed_us IS NOT NULL AND deleted_us IS NULL"),

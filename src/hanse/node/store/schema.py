@@ -56,10 +56,10 @@ CREATE TABLE temporal_entities(
     created_us INTEGER NOT NULL,
     modified_us INTEGER NOT NULL,  -- of types and scopes; of attributes it is that of their newest instance in `history`
     deleted_us INTEGER
-);
+) WITHOUT ROWID;
 CREATE INDEX temporal_entities_ended ON temporal_entities(deleted_us) WHERE deleted_us IS NOT NULL;
 CREATE TABLE history(
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq INTEGER PRIMARY KEY,
     entity TEXT NOT NULL,
     attribute TEXT NOT NULL,
     dataset TEXT,
@@ -73,9 +73,10 @@ CREATE TABLE history(
 CREATE INDEX history_by_time ON history(entity, attribute, dataset, coalesce(observed_us, modified_us));
 CREATE INDEX history_by_deletion ON history(entity, attribute, dataset, deleted_us) WHERE deleted_us IS NOT NULL;
 
--- what attributes became is said by the rows of history from `first_seq` on
+-- what attributes became is said by the rows of history from `first_seq` on; the newest record is never trimmed, so that
+-- neither its offset nor the numbers of its rows are given a second time
 CREATE TABLE log(
-    offset INTEGER PRIMARY KEY AUTOINCREMENT,
+    offset INTEGER PRIMARY KEY,
     at_us INTEGER NOT NULL,
     kind TEXT NOT NULL,
     operation TEXT NOT NULL,

@@ -31,7 +31,8 @@ _ADD_SCOPE: Final = "INSERT OR IGNORE INTO scopes VALUES (?, ?)"
 _END_PAST: Final = "UPDATE temporal_entities SET deleted_us = ? WHERE id = ?"
 _PUT_PAST: Final = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, ?3, ?4, ?4)
     ON CONFLICT(id) DO UPDATE SET types = ?2, scopes = ?3, modified_us = ?4, deleted_us = NULL"""
-_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'history'"
+_LAST_SEQ: Final = """SELECT max(coalesce((SELECT max(seq) FROM history), 0),
+    coalesce((SELECT first_seq + rows - 1 FROM log ORDER BY offset DESC LIMIT 1), 0))"""
 _ADD_HISTORY: Final = """INSERT INTO history
     (seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -124,8 +125,7 @@ class Stage(Struct):
             connection.executemany(_END_PAST, self.ended)
         if self.begun:
             connection.executemany(_PUT_PAST, self.begun)
-        first = 0
+        first = connection.execute(_LAST_SEQ).fetchone()[0] + 1
         if self.history:
-            first = connection.execute(_LAST_SEQ).fetchone()[0] + 1
             connection.executemany(_ADD_HISTORY, [(seq, *row) for seq, row in enumerate(self.history, first)])
-        connection.executemany(_ADD_LOG, [(*record, first + at if record[6] else 0) for record, at in self.log])
+        connection.executemany(_ADD_LOG, [(*record, first + at) for record, at in self.log])

@@ -222,8 +222,8 @@ class Store:
 
     def log_end(self) -> int:
         """The offset of the newest record; 0: nothing has happened yet."""
-        row = self._reader.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
-        return int(row[0]) if row else 0
+        (newest,) = self._reader.execute("SELECT coalesce(max(offset), 0) FROM log").fetchone()
+        return int(newest)
 
     def log_start(self) -> int:
         """The offset of the oldest record that is kept; one behind the end if there is none."""
