@@ -22,7 +22,7 @@ HEAD_S_MAX: Final = 30.0  # from the first byte of an incomplete one
 
 class BoundedProtocol(HttpToolsProtocol):
     _head_bytes = 0
-    _is_head = True
+    _is_head = False  # a request has begun, and its headers are not complete
     _patience: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
@@ -35,15 +35,15 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._patience is None:
             self._patience = self.loop.call_later(HEAD_S_MAX, self._too_late)
 
+    def on_message_begin(self) -> None:
+        self._is_head = True
+        self._head_bytes = 0
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         self._is_head = False
         self._lose_patience()
         super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._is_head = True
-        self._head_bytes = 0
-        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose_patience()
@@ -53,7 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(InvalidRequest(msg))
 
     def _too_late(self) -> None:
-        if self._is_head and self._head_bytes and not self.transport.is_closing():
+        if self._is_head and not self.transport.is_closing():
             self._refuse(RequestTimeout(f"the headers did not come within {HEAD_S_MAX:g} s"))
 
     def _lose_patience(self) -> None:
