@@ -172,7 +172,12 @@ async def _listen(port: int, topic: str, heard: Callable[[bytes], None]) -> gmqt
         return 0
 
     client.on_message = message
-    client.on_subscribe = lambda *_: ready.done() or ready.set_result(None)
+
+    def subscribed(*_: Any) -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    client.on_subscribe = subscribed
     await client.connect("127.0.0.1", port)
     client.subscribe(topic, qos=0)
     await ready
