@@ -28,7 +28,14 @@ def serving(settings: NodeSettings | None = None) -> Iterator[str]:
     """The URL of a running node, http://127.0.0.1:PORT, which stops with the block."""
     app = create_app(settings if settings is not None else settings_with())
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="error", access_log=False, http=BoundedProtocol, ws="websockets-sansio"
+        app,
+        host="127.0.0.1",
+        port=0,
+        log_level="error",
+        access_log=False,
+        http=BoundedProtocol,
+        ws="websockets-sansio",
+        timeout_keep_alive=600,  # a connection that ends was ended by an answer, not by a pause
     )
     server = uvicorn.Server(config)
     started = threading.Event()

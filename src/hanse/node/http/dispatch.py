@@ -65,7 +65,8 @@ class Dispatcher:
             if error.status == 405:
                 answer.add("Allow", getattr(error, "allow", ""))
             elif error.status == 408:
-                answer.add("Connection", "close")  # the rest of the body may still come
+                # the rest of the body may still come; in small letters, for the server below has to see it and hang up
+                answer.headers.append((b"connection", b"close"))
         except InvalidInput as error:
             answer = problem_answer(errors.BadRequestData(str(error)))
         except Exception:
