@@ -123,6 +123,10 @@ def test_maps_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         short, *_ = [await maps.freeze(["urn:v:1"], seconds) for seconds in (60, 3000, 3000)]
         assert maps.find(short.id) is None
         assert maps.bounds()["entity_maps"] == (2, 2)
+        monkeypatch.setattr(entity_maps, "ALL_IDS_MAX", 4)
+        large = await maps.freeze(["urn:v:1", "urn:v:2", "urn:v:3"], 3500)
+        assert maps.bounds() == {"entity_maps": (2, 2), "entity_map_ids": (4, 4)}
+        assert maps.find(large.id) is not None
         with pytest.raises(TooManyResults):
             await maps.freeze([f"urn:v:{number}" for number in range(4)])
 

@@ -12,6 +12,7 @@ from tests.serving import settings_with
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.ngsild.errors import TooManyPending
 from hanse.ngsild.parsing import parse_attribute, parse_entity
 from hanse.node import tenant as module
 from hanse.node.tenant import Node, Tenant
@@ -110,3 +111,30 @@ def test_a_restart_forgets_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     asyncio.run(first())
     monkeypatch.setattr(module, "EXPIRY_S", 0.001)
     asyncio.run(second())
+
+
+def test_a_change_that_was_refused_leaves_no_end_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_writes: Any) -> Any:
+        raise TooManyPending("full")
+
+    async def run() -> None:
+        node = Node(settings_with())
+        await node.start()
+        try:
+            tenant = node.tenants[""]
+            with monkeypatch.context() as patch:
+                patch.setattr(tenant.store, "submit", full)
+                with pytest.raises(TooManyPending):
+                    await create(tenant, a={"value": 1, "expiresAt": FUTURE})
+            assert tenant.transient.due("3000-01-01T00:00:00Z") == []
+            await create(tenant, a={"value": 1, "expiresAt": FUTURE})
+            assert [id_ for id_, _ in tenant.store.documents(KIND)] == [ID]
+            with monkeypatch.context() as patch:
+                patch.setattr(tenant.store, "submit", full)
+                with pytest.raises(TooManyPending):
+                    await tenant.change(ID, lambda old: operations.delete(old, now_text()) if old else None, "delete")
+            assert tenant.transient.due("3000-01-01T00:00:00Z") == [ID]
+        finally:
+            await node.stop()
+
+    asyncio.run(run())

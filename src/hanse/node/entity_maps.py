@@ -26,6 +26,7 @@ KIND: Final = "entity-map"
 HEADER: Final = "NGSILD-EntityMap"
 MAPS_MAX: Final = 1_000  # for a tenant; those that end first make room
 IDS_MAX: Final = 100_000  # in one map
+ALL_IDS_MAX: Final = 1_000_000  # in all maps of a tenant
 _AT_ONCE: Final = 200  # ids that are looked at before others have their turn
 
 _decode = msgspec.json.Decoder(EntityMap).decode
@@ -56,7 +57,8 @@ class EntityMaps:
             await self._drop(over)
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
-        return {"entity_maps": (len(self._maps), MAPS_MAX)}
+        ids = sum(len(kept.ids) for kept in self._maps.values())
+        return {"entity_maps": (len(self._maps), MAPS_MAX), "entity_map_ids": (ids, ALL_IDS_MAX)}
 
     # --- one map ----------------------------------------------------------------------------------------------------
 
@@ -68,10 +70,22 @@ class EntityMaps:
         if len(ids) > IDS_MAX:
             raise TooManyResults(f"the query finds {len(ids)} entities; {IDS_MAX} fit into an entity map")
         entity_map = EntityMap(id=f"urn:ngsi-ld:EntityMap:{uuid4()}", expires_at=expiry(now_text(), lifetime_s), ids=list(ids))
-        if len(self._maps) >= MAPS_MAX:
-            await self._drop([min(self._maps.values(), key=lambda kept: kept.expires_at).id])
+        if over := self._surplus(len(ids)):
+            await self._drop(over)
         await self._put(entity_map)
         return entity_map
+
+    def _surplus(self, coming: int) -> list[str]:
+        """The maps that make room for another one with so many ids: those that end first."""
+        number, ids = len(self._maps) + 1, sum(len(kept.ids) for kept in self._maps.values()) + coming
+        over = []
+        if number > MAPS_MAX or ids > ALL_IDS_MAX:
+            for kept in sorted(self._maps.values(), key=lambda kept: kept.expires_at):
+                over.append(kept.id)
+                number, ids = number - 1, ids - len(kept.ids)
+                if number <= MAPS_MAX and ids <= ALL_IDS_MAX:
+                    break
+        return over
 
     def get(self, id_: str) -> EntityMap:
         entity_map = self.find(id_)
@@ -118,8 +132,9 @@ class EntityMaps:
             fitting += 1
             if looked_at >= query.offset and len(found) < query.limit:
                 found.append(entity)
-        if gone and entity_map.id in self._maps:
-            await self._put(msgspec.structs.replace(entity_map, ids=without(self._maps[entity_map.id].ids, gone)))
+        kept = self._maps.get(entity_map.id)  # it may have been changed meanwhile
+        if gone and kept is not None:
+            await self._put(msgspec.structs.replace(kept, ids=without(kept.ids, gone)))
         return MapPage(found, fitting if query.count else None)
 
     async def query(self, call: Call, asked: EntityQuery) -> MapPage | None:

@@ -21,8 +21,10 @@ from msgspec import Struct
 from hanse.model import UNIT, Advertisement, Location, Notification, Subscription
 from hanse.ngsild.errors import BadRequestData, ResourceNotFound, TooManyPending
 from hanse.ngsild.notifications import Letter
+from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.metrics import METRICS
 from hanse.node.notifier.notifier import encode_letter
+from hanse.node.registrations import CLIENT as SOURCE_CLIENT
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
 from hanse.routing import messages as m
 from hanse.scopes import parse
@@ -38,7 +40,8 @@ KEPT_PER_CLIENT_MAX: Final = 1_000  # subscriptions, and advertisements, of one 
 SCOPES_MAX: Final = 1_000
 CLIENT, SUBSCRIPTION, ADVERTISEMENT = "native-client", "native-subscription", "native-advertisement"
 SCOPE, CHARACTERISATION = "native-scope", "native-characterisation"
-_RESERVED: Final = ("ngsi-ld/", "urn:hanse:node:")  # the broker's clients that stand for NGSI-LD's subscriptions, and for nodes
+# the broker's clients that stand for NGSI-LD's subscriptions, for context sources, and for nodes
+_RESERVED: Final = (NGSI_LD_CLIENT, SOURCE_CLIENT, "urn:hanse:node:")
 
 log = structlog.get_logger("hanse.native")
 

@@ -157,10 +157,12 @@ class Subscriptions:
 
     async def update(self, id_: str, body: Any, context: Context) -> None:
         """Patch it. Raises ResourceNotFound, LdContextNotAvailable, BadRequestData."""
-        old = self._kept(id_)
-        patched = patch_subscription(old.subscription, body, context, now_text())
-        resolved = await self._resolved(patched)
-        old = self._kept(id_)
+        while True:
+            old = self._kept(id_)
+            patched = patch_subscription(old.subscription, body, context, now_text())
+            resolved = await self._resolved(patched)
+            if self._kept(id_) is old:  # else someone else has patched it meanwhile
+                break
         live = Live(patched, old.counters)
         live.context = resolved
         live.next_ms = old.next_ms - old.interval_ms + live.interval_ms

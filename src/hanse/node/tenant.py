@@ -38,6 +38,7 @@ from hanse.routing import messages as m
 from hanse.routing.federation import Node as FederatedNode
 
 if TYPE_CHECKING:
+    from hanse.node.live_subscription import Fired
     from hanse.node.mqtt import MqttDevices
     from hanse.node.settings import NodeSettings
     from hanse.node.store import Write
@@ -130,13 +131,13 @@ class Tenant:
         try:
             committed = self.store.submit(SaveChange(change, name), *writes)
         except BaseException:
-            fired.undo(change)
+            self._undo(change, fired)
             raise
         if deliveries or post.events or self.on_change:
 
             def after(done: asyncio.Future[None]) -> None:
                 if done.cancelled() or done.exception() is not None:
-                    fired.undo(change)
+                    self._undo(change, fired)
                     return
                 if deliveries:
                     self.notifier.dispatch(deliveries)
@@ -146,6 +147,12 @@ class Tenant:
 
             committed.add_done_callback(after)
         return committed
+
+    def _undo(self, change: Change, fired: Fired) -> None:
+        """The change was not stored after all: forget what was remembered because of it."""
+        fired.undo(change)
+        id_ = change.entity.id
+        self.transient.undo(id_, self.store.latest(id_, even_expired=True))
 
     def _routed(self, change: Change) -> list[m.Effect]:
         """What the broker says to a change: who hears of it."""
@@ -264,8 +271,10 @@ class Node:
             del self.tenants[tenant.name]
             await tenant.stop()
             if self.directory is not None:
-                for path in self.directory.glob(f"{tenant.store.path.stem}.*"):
-                    path.unlink(missing_ok=True)
+                path = tenant.store.path
+                of_sqlite = (path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm", "-journal"))
+                for file in (*of_sqlite, path.with_suffix(".lock")):  # by name: `a.*` would be `a.b`'s, too
+                    file.unlink(missing_ok=True)
 
     async def _open(self, name: str) -> Tenant:
         store = Store.open(self.directory, name, self.settings.store, query_ms_max=self.settings.limits.query_ms_max)

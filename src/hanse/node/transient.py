@@ -46,6 +46,14 @@ class Transient:
         self._remember(id_, first)
         return [PutDocument(KIND, id_, str(first).encode())]
 
+    def undo(self, id_: str, entity: Entity | None) -> None:
+        """A change was not stored after all: what counts is what the entity still is."""
+        first = None if entity is None else _first_end(entity)
+        if first is None:
+            self._first.pop(id_, None)
+        elif first != self._first.get(id_):
+            self._remember(id_, first)
+
     def forget(self, id_: str) -> Write:
         self._first.pop(id_, None)
         return DeleteDocument(KIND, id_)
@@ -53,14 +61,14 @@ class Transient:
     def due(self, now: str) -> list[str]:
         """Entities of which something has ended. They stay due until a change has removed it."""
         at = to_us(now) or 0
-        found: list[str] = []
+        found: dict[str, None] = {}  # the queue may have one twice
         while self._queue and self._queue[0][0] <= at and len(found) < AT_ONCE:
             first, id_ = heappop(self._queue)
             if self._first.get(id_) == first:
-                found.append(id_)
+                found[id_] = None
         for id_ in found:
             heappush(self._queue, (self._first[id_], id_))
-        return found
+        return list(found)
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
         return {"entities_with_transient_attributes": (len(self._first), None)}

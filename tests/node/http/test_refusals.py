@@ -248,3 +248,29 @@ def test_what_is_no_http(node: RawClient) -> None:
     reply = node.send("GET", b"/ x y z\x00")
     assert reply is not None
     problem(reply, 400, "InvalidRequest")
+
+
+def test_a_refused_tenant_takes_no_other_with_it(tmp_path: Path) -> None:
+    settings = settings_with(store={"data": str(tmp_path)})
+    with serving(settings) as url:
+        node = RawClient(url)
+        assert node.json("POST", f"{N}/entities", entity("urn:t:1"), NGSILD_Tenant="city.old").status == 201
+        files = sorted(path.name for path in tmp_path.iterdir())
+        assert node.json("POST", f"{N}/entities", {"id": "x"}, NGSILD_Tenant="city").status == 400
+        assert sorted(path.name for path in tmp_path.iterdir()) == files
+    with serving(settings) as url:
+        reply = RawClient(url).send("GET", f"{N}/entities/urn:t:1", [(b"NGSILD-Tenant", b"city.old")])
+        assert reply is not None
+        assert reply.status == 200
+
+
+def test_a_batch_may_cause_more_notifications_than_the_store_takes_at_once() -> None:
+    with serving(settings_with(store={"pending_writes_max": 100})) as url:
+        node = RawClient(url)
+        for n in range(3):
+            endpoint = {"uri": f"http://127.0.0.1:9/{n}"}
+            body = {"type": "Subscription", "entities": [{"type": "T"}], "notification": {"endpoint": endpoint}}
+            assert node.json("POST", f"{N}/subscriptions", body).status == 201
+        entities = [entity(f"urn:t:{n}", a=n) for n in range(200)]
+        assert node.json("POST", f"{N}/entityOperations/create", entities).status == 201
+        assert node.json("POST", f"{N}/entityOperations/delete", [one["id"] for one in entities]).status == 204

@@ -410,3 +410,39 @@ def test_what_the_outbox_has_in_another_form_is_a_dead_letter() -> None:
             assert node.notifier.dead_letter(dead["id"])["body"] is None
 
     run(test)
+
+
+def test_a_queue_that_was_given_up_does_not_end_the_one_in_its_place() -> None:
+    async def test() -> None:
+        slow = msgspec.structs.replace(QUICK, backoff_s=0.2, backoff_max_s=0.2)
+        async with endpoint() as there, host(settings=slow) as node:
+            there.statuses = [500]
+            await node.send(node.delivery(there.url, "a"))
+            await node.until(lambda: node.counters.times_failed == 1)
+            old = node.notifier._queues[there.url]
+            await node.store.submit(*node.notifier.discard("urn:s:1"))
+            there.statuses = [500] * 3
+            await node.send(node.delivery(there.url, "b", subscription="urn:s:2"))
+            new = node.notifier._queues[there.url]
+            assert new is not old
+            old._resume()
+            assert node.notifier._queues[there.url] is new
+            assert node.notifier.discard("urn:s:2")
+
+    run(test)
+
+
+def test_a_dead_letter_is_sent_again_once() -> None:
+    async def test() -> None:
+        async with endpoint() as there, host() as node:
+            there.statuses = [400]
+            await node.send(node.delivery(there.url, "a"))
+            await node.until(lambda: bool(node.notifier.dead_letters()))
+            (dead,) = node.notifier.dead_letters()
+            resent = await asyncio.gather(*(node.notifier.resend(dead["id"]) for _ in range(3)), return_exceptions=True)
+            assert sorted(type(one).__name__ for one in resent) == ["NoneType", "ResourceNotFound", "ResourceNotFound"]
+            assert [await there.body(), await there.body()] == ["a", "a"]
+            await node.empty()
+            assert there.got.empty()
+
+    run(test)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.ngsild.notifications import Letter
+from hanse.node.notifier import wire
 from hanse.node.notifier.http import HttpSender
 from hanse.node.notifier.queue import SendingFailed
-from hanse.node.notifier.wire import ANSWER_BYTES_MAX, target
+from hanse.node.notifier.wire import ANSWER_BYTES_MAX, Pool, target
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -228,3 +229,34 @@ def test_other_addresses_are_for_the_general_client(uri: str) -> None:
 def test_no_address_breaks_a_request(text: str) -> None:
     found = target(f"http://{text}", ())
     assert found is None or found.head.count(b"\r\n") == 2
+
+
+def test_connections_are_bounded_whatever_endpoints_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither many endpoints nor answers that never end cost more connections than there may be."""
+    monkeypatch.setattr(wire, "CONNECTIONS_MAX", 4)
+    monkeypatch.setattr(wire, "IDLE_S", 0.05)
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            await reader.read()
+        writer.close()
+
+    async def test() -> None:
+        server = await asyncio.start_server(endless, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        pool = Pool()
+        async with server:
+            for n in range(20):
+                to = target(f"http://127.0.0.1:{port}/{n}", ())
+                assert to is not None
+                assert (await pool.post(to, Letter("", b"{}", ()), 2.0))[0] == 200
+                assert len(pool._all) <= 5  # one may be about to close
+            assert pool._all
+            pool._emptied = asyncio.Event()  # set when the last one is closed
+            await asyncio.wait_for(pool._emptied.wait(), 10)
+            assert not pool._idle
+            await pool.close()
+
+    run(test)

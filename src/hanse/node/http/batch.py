@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hanse.model import InvalidInput
 from hanse.ngsild import errors, operations
@@ -17,9 +17,13 @@ from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import creation, found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from starlette.types import ASGIApp
+
+    from hanse.node.tenant import Applied
+
+TURN_S: Final = 0.05  # how long a batch may keep others waiting
 
 Operation: TypeAlias = "Callable[[Entity | None], Change | Outcome | None]"
 Prepare: TypeAlias = "Callable[[Any, Context], Operation]"  # of one document: raises if it cannot be used
@@ -53,7 +57,8 @@ class _Results:
 
     async def durable(self) -> None:
         """Wait for the disk; a document that it refused has failed."""
-        for id_, created, committed, refused in self._pending:
+        pending, self._pending = self._pending, []
+        for id_, created, committed, refused in pending:
             try:
                 await committed
             except errors.NgsiLdError as error:
@@ -80,15 +85,34 @@ async def _documents(call: Call) -> list[Any]:
     return documents
 
 
+async def _each(documents: list[Any]) -> AsyncIterator[Any]:
+    """One document after the other; others have their turn in between."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for document in documents:
+        if loop.time() - began > TURN_S:
+            await asyncio.sleep(0)
+            began = loop.time()
+        yield document
+
+
+async def _applied(call: Call, results: _Results, id_: str, operation: Operation, name: str) -> Applied:
+    try:
+        return call.tenant.apply(id_, operation, name)
+    except errors.TooManyPending:  # with the notifications that they cause, the documents before it may fill the store
+        await results.durable()
+        return call.tenant.apply(id_, operation, name)
+
+
 async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
     results = _Results()
-    for document in await _documents(call):
+    async for document in _each(await _documents(call)):
         id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
         try:
             if not isinstance(document, dict):
                 raise errors.BadRequestData("an entity is a JSON object")
             body, context = await call.contextual(document)
-            applied = call.tenant.apply(_id_of(body), prepare(body, context), name)
+            applied = await _applied(call, results, _id_of(body), prepare(body, context), name)
         except (errors.NgsiLdError, InvalidInput) as error:
             results.failed(id_, error)
             continue
@@ -171,12 +195,12 @@ def _deletion(id_: str, now: str, old: Entity | None) -> Change:
 async def delete(call: Call) -> ASGIApp:
     now = now_text()
     results = _Results()
-    for id_ in await _documents(call):
+    async for id_ in _each(await _documents(call)):
         try:
             if not isinstance(id_, str):
                 raise errors.BadRequestData("a batch of deletions is an array of ids")
             check_uri(id_, "the id of an entity")
-            applied = call.tenant.apply(id_, partial(_deletion, id_, now), "delete")
+            applied = await _applied(call, results, id_, partial(_deletion, id_, now), "delete")
         except (errors.NgsiLdError, InvalidInput) as error:
             results.failed(id_ if isinstance(id_, str) else None, error)
         else:

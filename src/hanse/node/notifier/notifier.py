@@ -54,6 +54,7 @@ class Notifier:
         self._arrived: list[int] = []
         self._drop_timer: asyncio.TimerHandle | None = None
         self._writes: set[asyncio.Future[None]] = set()
+        self._resending: set[int] = set()  # dead letters
         self._is_closed = False
         self.sent_total = 0
         self.failed_total = 0
@@ -162,8 +163,9 @@ class Notifier:
     def died(self, item: Item, reason: str) -> None:
         self._bury(item.delivery, reason)
 
-    def idle(self, uri: str) -> None:
-        self._queues.pop(uri, None)
+    def idle(self, queue: EndpointQueue) -> None:
+        if self._queues.get(queue.uri) is queue:  # another may have taken its place
+            del self._queues[queue.uri]
 
     # --- the outbox -------------------------------------------------------------------------------------------------
 
@@ -213,8 +215,14 @@ class Notifier:
     async def resend(self, id_: int) -> None:
         """Try a dead letter again, as if it were new."""
         dead = self._dead_letter(id_)
+        if id_ in self._resending:  # by another request, which is about to be stored
+            raise ResourceNotFound(f"the dead letter {id_} is being sent again already")
         delivery = PutDelivery(_revived(dead, self._tenant.store.next_delivery_id()))
-        await self._tenant.store.submit(RemoveDeadLetters((id_,)), delivery)
+        self._resending.add(id_)
+        try:
+            await self._tenant.store.submit(RemoveDeadLetters((id_,)), delivery)
+        finally:
+            self._resending.discard(id_)
         self.dispatch([delivery.delivery])
 
     async def remove(self, id_: int) -> None:

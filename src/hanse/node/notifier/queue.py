@@ -58,7 +58,7 @@ class Host(Protocol):
     def arrived(self, item: Item) -> None: ...
     def failed(self, item: Item) -> None: ...
     def died(self, item: Item, reason: str) -> None: ...
-    def idle(self, uri: str) -> None: ...
+    def idle(self, queue: EndpointQueue) -> None: ...
 
 
 class EndpointQueue:
@@ -130,7 +130,7 @@ class EndpointQueue:
             host.arrived(item)
         self.pump()
         if not len(self) and not self.patience.failures:
-            host.idle(self.uri)
+            host.idle(self)
 
     def _landed(self, item: Item) -> None:
         if self._flying.get(item.letter.order) is item:
@@ -168,7 +168,7 @@ class EndpointQueue:
         self._pause = None
         self.pump()
         if not len(self):
-            self._host.idle(self.uri)
+            self._host.idle(self)
 
     def retry_now(self) -> None:
         """Someone says that the endpoint is there: believe it."""

@@ -19,8 +19,8 @@ from hanse.node.notifier.queue import SendingFailed
 if TYPE_CHECKING:
     from hanse.ngsild.notifications import Letter
 
-CONNECTIONS_MAX: Final = 512  # of one tenant, to all endpoints
-IDLE_S: Final = 20.0  # how long an unused connection is kept
+CONNECTIONS_MAX: Final = 512  # of one tenant, to all endpoints; those longest unused make room
+IDLE_S: Final = 20.0  # how long an unused connection is kept, or one whose answer does not end
 ANSWER_BYTES_MAX: Final = 65_536  # of an answer, headers included; more costs the endpoint its connection
 
 # what this module speaks to; anything else (TLS, names in other scripts, passwords in the address) is for the general client
@@ -52,8 +52,7 @@ class Wire(asyncio.Protocol):
     """One connection. One letter at a time."""
 
     def __init__(self, pool: Pool, place: tuple[str, int]) -> None:
-        self.idle_since = 0.0
-        self.uses = 0
+        self.idle_since: float | None = 0.0  # since when nobody waits for it; None: someone does
         self._pool = pool
         self._place = place
         self._transport: asyncio.Transport | None = None
@@ -84,7 +83,7 @@ class Wire(asyncio.Protocol):
     def post(self, head: bytes, body: bytes) -> asyncio.Future[tuple[int, str]]:
         """The status of the answer, and the place that a redirect names."""
         assert self._transport is not None
-        self.uses += 1
+        self.idle_since = None
         self._is_busy, self._has_begun, self._received, self._location = True, False, 0, ""
         answer = self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(b"".join((head, str(len(body)).encode(), b"\r\n\r\n", body)))
@@ -121,6 +120,7 @@ class Wire(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status >= 200 and self._answer is not None and not self._answer.done():
             self._answer.set_result((status, self._location))
+            self._pool.answered(self)
 
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() < 200:  # the answer is yet to come
@@ -167,6 +167,7 @@ class Pool:
                 if wire.has_begun:
                     raise
                 # it was closed while nobody looked; a fresh connection says whether the endpoint is there
+        self._make_room()
         _, wire = await asyncio.get_running_loop().create_connection(lambda: Wire(self, place), to.host, to.port)
         self._all.add(wire)
         return await self._ask(wire, to.head, body)
@@ -179,19 +180,32 @@ class Pool:
             raise
 
     def _take(self, place: tuple[str, int]) -> Wire | None:
-        idle = self._idle.get(place)
-        while idle:
+        while idle := self._idle.get(place):
             wire = idle.pop()
+            if not idle:
+                del self._idle[place]
             if not wire.is_closing:
                 return wire
         return None
 
-    def put(self, wire: Wire, place: tuple[str, int]) -> None:
+    def _make_room(self) -> None:
+        """Close the one longest unused if there are too many; those that someone waits for are bounded by `_room`."""
+        if len(self._all) < CONNECTIONS_MAX:
+            return
+        unused = [wire for wire in self._all if wire.idle_since is not None and not wire.is_closing]
+        if unused:
+            min(unused, key=lambda wire: wire.idle_since or 0.0).close()
+
+    def answered(self, wire: Wire) -> None:
+        """Nobody waits for it any more, even if more of the answer is to come."""
         loop = asyncio.get_running_loop()
         wire.idle_since = loop.time()
-        self._idle.setdefault(place, []).append(wire)
         if self._sweep is None:
             self._sweep = loop.call_later(IDLE_S, self._close_idle)
+
+    def put(self, wire: Wire, place: tuple[str, int]) -> None:
+        """It can be used again."""
+        self._idle.setdefault(place, []).append(wire)
 
     def lost(self, wire: Wire, place: tuple[str, int]) -> None:
         self._all.discard(wire)
@@ -205,11 +219,10 @@ class Pool:
 
     def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()
-        self._sweep = loop.call_later(IDLE_S, self._close_idle) if self._idle else None
-        for wires in list(self._idle.values()):
-            for wire in list(wires):
-                if wire.idle_since + IDLE_S <= loop.time():
-                    wire.close()
+        self._sweep = loop.call_later(IDLE_S, self._close_idle) if self._all else None
+        for wire in list(self._all):
+            if wire.idle_since is not None and wire.idle_since + IDLE_S <= loop.time():
+                wire.close()
 
     async def close(self) -> None:
         if self._sweep is not None:
