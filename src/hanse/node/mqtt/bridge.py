@@ -27,7 +27,7 @@ from hanse.model import InvalidInput
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import Change, Entity, now_text
-from hanse.ngsild.errors import BadRequestData, NgsiLdError, TooManyPending
+from hanse.ngsild.errors import BadRequestData, NgsiLdError, PayloadTooLarge, TooManyPending
 from hanse.ngsild.parsing import parse_entity, parse_fragment, split_context
 from hanse.node.metrics import METRICS
 from hanse.node.mqtt import mapping
@@ -155,6 +155,7 @@ class MqttDevices:
             self.topics.entities, host=settings.host, port=settings.port, user=settings.user, password=settings.password
         )
         broker.take = self.take
+        broker.refuse = self._refuse_size
         if self._mirrors:
             broker.last_values = self._mirror.last_values
         await broker.start()
@@ -229,17 +230,24 @@ class MqttDevices:
                 return False
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
-            await turn
+            try:
+                await turn
+            except asyncio.CancelledError:
+                self._next_turn()  # it may have been given to this one already
+                raise
         self._pending += 1
         try:
             return await self._handle(message)
         finally:
             self._pending -= 1
-            while self._waiting and self._pending < self._pending_max:
-                turn = self._waiting.popleft()
-                if not turn.done():
-                    turn.set_result(None)
-                    break
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        while self._waiting and self._pending < self._pending_max:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                break
 
     async def _handle(self, message: MqttMessage) -> bool:
         try:
@@ -302,6 +310,11 @@ class MqttDevices:
             self._origins[id(change)] = (change, message.topic)
             committed.add_done_callback(lambda _: self._origins.pop(id(change), None))
         return committed, True
+
+    def _refuse_size(self, topic: str, size: int) -> None:
+        self._refuse(
+            topic, PayloadTooLarge(f"the packet has {size} bytes; at most {mapping.PAYLOAD_BYTES_MAX} of payload are taken")
+        )
 
     def _refuse(self, topic: str, error: NgsiLdError | InvalidInput) -> None:
         METRICS.count("mqtt_messages", "refused")

@@ -6,7 +6,7 @@ It differs from a real broker beside the node in three ways, all for the better:
 - Last values below `prefix` are not kept here but asked of the node (`last_values`) when a client subscribes: no memory for them.
 - Other clients hear of a publication below `prefix` only if the node took it.
 
-Connections are accepted here, not by amqtt, for bounds on their number, on the size of a packet, and on the time to say hello.
+Connections are accepted here, not by amqtt, for bounds on their number and on the time to say hello; see `packets` for the rest.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
-from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
-from amqtt.broker import Broker
+from amqtt.adapters import BufferReader, StreamWriterAdapter
+from amqtt.broker import AMQTT_MAGIC_VALUE_RET_SUBSCRIBED, Broker
 from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
 from amqtt.errors import AMQTTError, MQTTError
+from amqtt.events import BrokerEvents
 from amqtt.plugins.base import BaseAuthPlugin
 
 from hanse.node.mqtt.connection import MqttMessage
-from hanse.node.mqtt.mapping import PAYLOAD_BYTES_MAX, topic_matches
+from hanse.node.mqtt.mapping import topic_matches
+from hanse.node.mqtt.packets import PACKET_BYTES_MAX, Frames, Handler, NotMqttError, told_not_mqtt
 
 Take: TypeAlias = Callable[[MqttMessage], Awaitable[bool]]  # whether it was taken; others hear of it then
+Refuse: TypeAlias = Callable[[str, int], None]  # the topic of what is too large, and its size in bytes
 LastValues: TypeAlias = Callable[[str], AsyncIterator[tuple[str, bytes]]]  # topics and payloads that a subscription asks for
 
-PACKET_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + 65_536
 CONNECTIONS_MAX: Final = 1_000
 HELLO_S: Final = 10.0
 BACKLOG_MAX: Final = 10_000  # publications on their way to clients; beyond it, news are dropped for clients that are too slow
@@ -44,6 +46,10 @@ logging.getLogger("transitions").setLevel(logging.CRITICAL)
 
 async def _take_nothing(_message: MqttMessage) -> bool:
     return False
+
+
+def _refuse_silently(_topic: str, _size: int) -> None:
+    pass
 
 
 async def _no_values(_pattern: str) -> AsyncIterator[tuple[str, bytes]]:
@@ -67,6 +73,7 @@ class EmbeddedBroker:
         self.host = host
         self.port = port
         self.take: Take = _take_nothing
+        self.refuse: Refuse = _refuse_silently
         self.last_values: LastValues = _no_values
         self.dropped = 0  # news that clients were too slow for
         self._credentials = (user, password)
@@ -84,7 +91,7 @@ class EmbeddedBroker:
             listeners={_LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
             plugins={f"{Doorkeeper.__module__}.{Doorkeeper.__qualname__}": {}},
         )
-        self._broker = _Broker(self.prefix, config)
+        self._broker = _Broker(self, config)
         for plugin in self._broker.plugins_manager.plugins:
             if isinstance(plugin, Doorkeeper):
                 plugin.house = self
@@ -140,7 +147,7 @@ class EmbeddedBroker:
 
     async def _serve(self, broker: _Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await broker.external_connected(_Reader(reader), StreamWriterAdapter(writer), _LISTENER)
+            await broker.external_connected(Frames(reader), StreamWriterAdapter(writer), _LISTENER)
         except Exception:
             # amqtt lets errors of all kinds out when it is sent rubbish; one client's rubbish is nobody else's business
             logging.getLogger(__name__).debug("an MQTT client was disconnected", exc_info=True)
@@ -158,14 +165,26 @@ class EmbeddedBroker:
 
     # --- what devices publish, and what they subscribe to ----------------------------------------------------------------
 
-    async def arrived(self, message: Any) -> bool:
-        flag = message.publish_packet is not None and message.publish_packet.retain_flag
-        return await self.take(MqttMessage(message.topic, bytes(message.data), message.qos, False, {"retain": bool(flag)}))
+    async def arrived(self, session: Any, message: Any) -> None:
+        """A client's publication; through when the node is."""
+        flag, size = message.publish_packet.retain_flag, message.publish_packet.fixed_header.remaining_length
+        if message.topic.startswith(self.prefix):
+            if size > PACKET_BYTES_MAX:
+                self.refuse(message.topic, size)
+                return
+            if not await self.take(MqttMessage(message.topic, message.data, message.qos, False, {"retain": bool(flag)})):
+                return
+        elif size > PACKET_BYTES_MAX:
+            self.dropped += 1
+            return
+        if self._broker is not None:
+            await self._broker.distribute(session, message, retain=flag)
 
-    def spawn(self, work: Any) -> None:
-        task = asyncio.create_task(work)
+    def spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def send_last_values(self, client_id: str, pattern: str, qos: int) -> None:
         """The node's last values, to one client that has just subscribed."""
@@ -181,9 +200,22 @@ class EmbeddedBroker:
 
 
 class _Broker(Broker):  # type: ignore[misc]
-    def __init__(self, prefix: str, config: BrokerConfig) -> None:
+    def __init__(self, house: EmbeddedBroker, config: BrokerConfig) -> None:
         super().__init__(config)
-        self._prefix = prefix
+        self._prefix = house.prefix
+        self._spawn = house.spawn
+
+    async def _initialize_client_session(self, reader: Frames, writer: Any, address: str, port: int) -> tuple[Handler, Any]:
+        try:
+            async with asyncio.timeout(HELLO_S):
+                hello = await reader.next(None)
+            if hello.is_too_large:
+                raise NotMqttError(f"a first packet of {hello.length} bytes")
+        except NotMqttError as error:
+            told_not_mqtt(error, f"{address}:{port}")
+            raise
+        _, session = await super()._initialize_client_session(BufferReader(hello.whole()), writer, address, port)
+        return Handler(self.plugins_manager, self), session
 
     @property
     def backlog(self) -> int:
@@ -192,6 +224,31 @@ class _Broker(Broker):  # type: ignore[misc]
     def broadcast(self, topic: str, payload: bytes) -> None:
         """What `internal_message_broadcast` does, without a task for it."""
         self._broadcast_queue.put_nowait({"session": None, "topic": topic, "data": payload})
+
+    async def subscribe(self, handler: Handler, packet: Any) -> None:
+        session, topics = handler.session, packet.payload.topics
+        codes = [await self.add_subscription(topic, session) for topic in topics]
+        await handler.mqtt_acknowledge_subscription(packet.variable_header.packet_id, codes)
+        granted = [topic for topic, code in zip(topics, codes, strict=True) if code != AMQTT_MAGIC_VALUE_RET_SUBSCRIBED]
+        self._spawn(self._show_retained(session, granted))
+
+    async def _show_retained(self, session: Any, granted: list[tuple[str, int]]) -> None:
+        for topic, qos in granted:
+            await self.plugins_manager.fire_event(
+                BrokerEvents.CLIENT_SUBSCRIBED, client_id=session.client_id, topic=topic, qos=qos
+            )
+            await self._publish_retained_messages_for_subscription((topic, qos), session)
+
+    async def unsubscribe(self, handler: Handler, packet: Any) -> None:
+        for topic in packet.payload.topics:
+            self._del_subscription(topic, handler.session)
+        await handler.mqtt_acknowledge_unsubscription(packet.variable_header.packet_id)
+
+    async def distribute(self, session: Any, message: Any, *, retain: bool) -> None:
+        """What amqtt does with a publication, but at once: what it has queued is lost when the client goes."""
+        self._broadcast_queue.put_nowait({"session": session, "topic": message.topic, "data": message.data})
+        if retain:
+            await self.retain_message(session, message.topic, message.data, message.qos)
 
     def is_followed(self, topic: str) -> bool:
         return any(sessions and topic_matches(pattern, topic) for pattern, sessions in self.subscriptions.items())
@@ -220,21 +277,6 @@ class _Broker(Broker):  # type: ignore[misc]
             await super()._publish_retained_messages_for_subscription(subscription, session)
 
 
-class _Reader(StreamReaderAdapter):  # type: ignore[misc]
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        super().__init__(reader)
-        self._greeted = False
-
-    async def read(self, n: int = -1) -> bytes:
-        if n > PACKET_BYTES_MAX:
-            raise MQTTError(f"a packet of {n} bytes is too large")
-        if not self._greeted:
-            data: bytes = await asyncio.wait_for(super().read(n), HELLO_S)
-            self._greeted = True
-            return data
-        return await super().read(n)  # type: ignore[no-any-return]
-
-
 class Doorkeeper(BaseAuthPlugin):  # type: ignore[misc]
     """Who may come in; and, because it meets every client before its first message, what is done with its messages."""
 
@@ -244,7 +286,7 @@ class Doorkeeper(BaseAuthPlugin):  # type: ignore[misc]
         if not self.house.knows(session):
             return False
         if not isinstance(session.delivered_message_queue, _Arrivals):
-            session.delivered_message_queue = _Arrivals(self.house)
+            session.delivered_message_queue = _Arrivals(self.house, session)
         return True
 
     async def on_broker_client_subscribed(self, *, client_id: str, topic: str, qos: int) -> None:
@@ -254,18 +296,17 @@ class Doorkeeper(BaseAuthPlugin):  # type: ignore[misc]
 class _Arrivals(asyncio.Queue[Any]):
     """Where amqtt puts what a client publishes before it acknowledges it: so the acknowledgement waits for the node here."""
 
-    def __init__(self, house: EmbeddedBroker) -> None:
+    def __init__(self, house: EmbeddedBroker, session: Any) -> None:
         super().__init__()
+        self.spawn = house.spawn
+        self.unreleased: dict[int, asyncio.Task[None]] = {}
         self._house = house
+        self._session = session
 
     async def put(self, item: Any) -> None:
         """QoS 1 and 2."""
-        if not item.topic.startswith(self._house.prefix) or await self._house.arrived(item):
-            super().put_nowait(item)
+        await self._house.arrived(self._session, item)
 
     def put_nowait(self, item: Any) -> None:
         """QoS 0: nobody waits for an acknowledgement."""
-        if item.topic.startswith(self._house.prefix):
-            self._house.spawn(self.put(item))
-        else:
-            super().put_nowait(item)
+        self.spawn(self.put(item))
