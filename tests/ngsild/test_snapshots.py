@@ -60,6 +60,7 @@ def test_a_new_snapshot_is_being_prepared() -> None:
         {"snapshotLifetime": "for ever"},
         {"endpoint": "urn:a:1"},
         {"receiverInfo": [{"key": "a"}]},
+        {"receiverInfo": [{"key": "a", "value": "b\r\nX: c"}]},
         {"colour": "red"},
     ],
 )

@@ -16,6 +16,7 @@ from hanse.filters import compile_q
 from hanse.model import InvalidInput
 from hanse.ngsild.entity_maps import duration_s, expiry
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
+from hanse.ngsild.subscription_members import header_pairs
 from hanse.ngsild.uris import check_uri
 
 if TYPE_CHECKING:
@@ -159,22 +160,9 @@ def _changed(snapshot: Snapshot, document: dict[str, Any], now: str) -> Snapshot
             raise BadRequestData("the endpoint is a URI by http or mqtt")
         fields["endpoint"] = endpoint
     if "receiverInfo" in document:
-        fields["receiver_info"] = _pairs(document["receiverInfo"])
+        pairs = header_pairs(document["receiverInfo"], "receiverInfo")
+        fields["receiver_info"] = [{"key": key, "value": text} for key, text in pairs]
     return msgspec.structs.replace(snapshot, **fields)
-
-
-def _pairs(value: Any) -> list[dict[str, str]]:
-    pairs = [] if value is None else value
-    if not isinstance(pairs, list):
-        raise BadRequestData('receiverInfo is a list of objects like {"key": "X-Token", "value": "..."}')
-    for pair in pairs:
-        if (
-            not isinstance(pair, dict)
-            or pair.keys() != {"key", "value"}
-            or not all(isinstance(text, str) for text in pair.values())
-        ):
-            raise BadRequestData("an element of receiverInfo has a key and a value, both texts")
-    return pairs
 
 
 def represent_snapshot(snapshot: Snapshot) -> dict[str, Any]:

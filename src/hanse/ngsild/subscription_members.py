@@ -297,8 +297,8 @@ def _receiver(value: Any, context: Context) -> Receiver:
     receiver = Receiver(
         uri=_endpoint_uri(given.get("uri")),
         accept=accept,
-        receiver_info=_pairs(given.get("receiverInfo"), "receiverInfo"),
-        notifier_info=_pairs(given.get("notifierInfo"), "notifierInfo"),
+        receiver_info=header_pairs(given.get("receiverInfo"), "receiverInfo"),
+        notifier_info=header_pairs(given.get("notifierInfo"), "notifierInfo"),
         timeout_ms=None if timeout is None else _number(timeout, "timeout", "milliseconds"),
         cooldown_ms=None if cooldown is None else _number(cooldown, "cooldown", "milliseconds", or_zero=True),
     )
@@ -331,7 +331,7 @@ def _endpoint_uri(value: Any) -> str:
     return uri
 
 
-def _pairs(value: Any, name: str) -> Pairs:
+def header_pairs(value: Any, name: str) -> Pairs:
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > PAIRS_MAX:

@@ -249,6 +249,8 @@ class ContextService:
         return documents
 
     async def _document(self, url: str) -> Any:
+        if not is_uri(url):  # it would go into headers as it is
+            raise LdContextNotAvailable(f"the @context {url[:200]!r} is not a URL")
         kept = self._find_url(url)
         if kept is not None:
             return kept.document

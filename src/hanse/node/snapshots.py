@@ -18,7 +18,7 @@ from hanse.model import InvalidInput
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import Change, now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, NgsiLdError, ResourceNotFound, TooManyResults
-from hanse.ngsild.notifications import Letter
+from hanse.ngsild.notifications import headers_of, sealed
 from hanse.ngsild.parameters import parse_query_body
 from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.snapshots import (
@@ -31,6 +31,7 @@ from hanse.ngsild.snapshots import (
     result_details,
     snapshot_notification,
 )
+from hanse.ngsild.subscription_members import Receiver
 from hanse.ngsild.temporal_parsing import TemporalQuery, parse_temporal_body
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.snapshot_history import ClearHistory, all_ids, copy_history
@@ -257,8 +258,10 @@ class Snapshots:
 
     def _delivery(self, snapshot: Snapshot) -> Delivery:
         assert snapshot.endpoint is not None
-        headers = [("Content-Type", "application/json"), *((pair["key"], pair["value"]) for pair in snapshot.receiver_info)]
-        letter = Letter(snapshot.endpoint, _encode(snapshot_notification(snapshot, now_text())), tuple(headers), snapshot.id)
+        info = tuple((pair["key"], pair["value"]) for pair in snapshot.receiver_info)
+        receiver = Receiver(snapshot.endpoint, receiver_info=info)
+        body = _encode(snapshot_notification(snapshot, now_text()))
+        letter = sealed(receiver, body, headers_of(receiver, None, self._tenant.name), snapshot.id)
         return Delivery(
             id=self._tenant.store.next_delivery_id(),
             subscription=snapshot.id,

@@ -274,3 +274,20 @@ def test_a_batch_may_cause_more_notifications_than_the_store_takes_at_once() -> 
         entities = [entity(f"urn:t:{n}", a=n) for n in range(200)]
         assert node.json("POST", f"{N}/entityOperations/create", entities).status == 201
         assert node.json("POST", f"{N}/entityOperations/delete", [one["id"] for one in entities]).status == 204
+
+
+def test_a_context_whose_name_would_be_a_header(node: RawClient) -> None:
+    body = entity("urn:t:1") | {"@context": "http://127.0.0.1:9/c\r\nX-Injected: 1"}
+    detail = problem(node.json("POST", f"{N}/entities", body, LD), 504, "LdContextNotAvailable")
+    assert "not a URL" in detail
+
+
+def test_a_snapshot_has_entities_and_nothing_else(node: RawClient) -> None:
+    queries = [{"type": "Query", "entities": [{"type": "T"}]}]
+    snapshot = {"id": "urn:snapshot:1", "type": "Snapshot", "snapshotQueries": queries}
+    assert node.json("POST", f"{N}/snapshots", snapshot).status == 201
+    for path in (f"{N}/snapshots", f"{N}/subscriptions", f"{N}/csourceRegistrations", "/hanse/v1/dead-letters/1/resend"):
+        reply = node.json("POST", path, snapshot, NGSILD_Snapshot="urn:snapshot:1")
+        assert "NGSILD-Snapshot" in problem(reply, 400, "BadRequestData")
+    assert node.json("POST", f"{N}/entities", entity("urn:in:snapshot"), NGSILD_Snapshot="urn:snapshot:1").status == 201
+    assert node.get(f"{N}/entities/urn:in:snapshot").status == 404

@@ -15,10 +15,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hanse.ngsild.errors import ResourceNotFound
+from hanse.ngsild.errors import ResourceNotFound, TooManyPending
 from hanse.ngsild.notifications import Letter
 from hanse.ngsild.subscriptions import Counters
 from hanse.node.notifier import Notifier
+from hanse.node.notifier import notifier as notifier_module
 from hanse.node.notifier.notifier import decode_letter, encode_letter
 from hanse.node.settings import NodeSettings, NotificationSection
 from hanse.node.store import Delivery, PutDelivery, Store, Write
@@ -444,5 +445,28 @@ def test_a_dead_letter_is_sent_again_once() -> None:
             assert [await there.body(), await there.body()] == ["a", "a"]
             await node.empty()
             assert there.got.empty()
+
+    run(test)
+
+
+def test_what_has_arrived_leaves_the_outbox_even_if_the_store_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier_module, "WRITE_AGAIN_S", 0.0)
+
+    async def test() -> None:
+        async with endpoint() as there, host() as node:
+            submit = node.store.submit
+            refused: list[tuple[Write, ...]] = []
+
+            def full(*writes: Write) -> asyncio.Future[None]:
+                if len(refused) < 3 and not isinstance(writes[0], PutDelivery):
+                    refused.append(writes)
+                    raise TooManyPending("full")
+                return submit(*writes)
+
+            monkeypatch.setattr(node.store, "submit", full)
+            await node.send(node.delivery(there.url, "a"))
+            assert await there.body() == "a"
+            await node.empty()
+            assert len(refused) == 3
 
     run(test)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _BODIED: Final = frozenset({"POST", "PUT", "PATCH"})
 _ECHOED: Final = {b"ngsild-tenant": b"NGSILD-Tenant", b"ngsild-snapshot": b"NGSILD-Snapshot"}  # come back with the answer
+_IN_SNAPSHOTS: Final = frozenset(
+    {"entities", "entityOperations", "temporal", "entityMaps", "types", "attributes", "jsonldContexts"}
+)
 _TENANT = re.compile(r"[A-Za-z0-9_.-]{1,50}")
 _Pattern: TypeAlias = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...], dict[str, Endpoint]]
 
@@ -81,7 +84,8 @@ class Dispatcher:
         raw_path = scope.get("raw_path") or scope["path"].encode()
         if len(raw_path) + len(scope["query_string"]) > self.node.settings.limits.url_bytes_max:
             raise errors.InvalidRequest("the URL is too long; use POST /entityOperations/query for a long query")
-        endpoints, path = self._find(path_segments(raw_path.decode("latin-1")))
+        segments = path_segments(raw_path.decode("latin-1"))
+        endpoints, path = self._find(segments)
         method = scope["method"]
         endpoint = endpoints.get(method)
         if endpoint is None:
@@ -101,6 +105,8 @@ class Dispatcher:
         try:
             place = tenant
             if b"ngsild-snapshot" in headers:
+                if segments[0] != "ngsi-ld" or segments[2] not in _IN_SNAPSHOTS:
+                    raise errors.BadRequestData("a snapshot has entities and their past; leave out the header NGSILD-Snapshot")
                 place = await tenant.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
             return await endpoint.handler(Call(self.node, place, endpoint, scope, receive, path))
         except (errors.NgsiLdError, InvalidInput):

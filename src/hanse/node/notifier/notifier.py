@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 DROP_S: Final = 0.05  # letters that have arrived leave the outbox together, this long after the first of them
 DROPS_MAX: Final = 512  # or as soon as there are so many
+WRITE_AGAIN_S: Final = 0.5  # when the store is full
+WRITTEN_AT_ONCE: Final = 32
+UNWRITTEN_MAX: Final = 5_000  # what waits for that; the oldest go, and are sent once more after a restart
 TELL_S: Final = 1.0  # an endpoint that is gone for good must not fill the log: one line a second tells of all
 
 log = structlog.get_logger("hanse.notifier")
@@ -54,6 +58,8 @@ class Notifier:
         self._arrived: list[int] = []
         self._drop_timer: asyncio.TimerHandle | None = None
         self._writes: set[asyncio.Future[None]] = set()
+        self._unwritten: deque[Write] = deque(maxlen=UNWRITTEN_MAX)  # the store was full
+        self._again_timer: asyncio.TimerHandle | None = None
         self._resending: set[int] = set()  # dead letters
         self._is_closed = False
         self.sent_total = 0
@@ -72,7 +78,10 @@ class Notifier:
         for queue in list(self._queues.values()):
             await queue.close()
         self._queues.clear()
+        if self._again_timer is not None:
+            self._again_timer.cancel()
         self._drop()
+        self._write_waiting()
         if self._writes:
             await asyncio.wait(set(self._writes))
         await self._http.close()
@@ -189,15 +198,27 @@ class Notifier:
             ids, self._arrived = tuple(self._arrived), []
             self._write(DropDeliveries(ids))
 
-    def _write(self, *writes: Write) -> None:
-        """Book-keeping: if it fails, the worst is that a letter is sent twice."""
-        try:
-            written = self._tenant.store.submit(*writes)
-        except NgsiLdError as error:
-            log.warning("the outbox could not be updated", error=str(error))
-            return
-        self._writes.add(written)
-        written.add_done_callback(self._written)
+    def _write(self, write: Write) -> None:
+        """Book-keeping: if it fails for good, the worst is that a letter is sent twice."""
+        self._unwritten.append(write)
+        if self._again_timer is None:  # else the store is full, and this one waits for its turn
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        self._again_timer = None
+        while self._unwritten:
+            some = [self._unwritten[n] for n in range(min(len(self._unwritten), WRITTEN_AT_ONCE))]
+            try:
+                written = self._tenant.store.submit(*some)
+            except NgsiLdError as error:
+                log.warning("the outbox could not be updated yet", error=str(error))
+                if not self._is_closed:
+                    self._again_timer = asyncio.get_running_loop().call_later(WRITE_AGAIN_S, self._write_waiting)
+                return
+            for _ in some:
+                self._unwritten.popleft()
+            self._writes.add(written)
+            written.add_done_callback(self._written)
 
     def _written(self, written: asyncio.Future[None]) -> None:
         self._writes.discard(written)
