@@ -181,3 +181,18 @@ def test_what_has_ended_cannot_be_used() -> None:
             await tenant.snapshots.view(snapshot.id)
 
     with_tenant(work)
+
+
+def test_who_waits_for_a_snapshot_that_is_deleted_is_told() -> None:
+    async def work(tenant: Tenant) -> None:
+        await put(tenant, 1, 80)
+        snapshot = await tenant.snapshots.create({"type": "Snapshot", "snapshotQueries": [VEHICLES]}, CORE)
+        copy = await tenant.snapshots.clone(snapshot.id, {"type": "Snapshot"})
+        waiting = asyncio.create_task(tenant.snapshots.view(snapshot.id))
+        await asyncio.sleep(0)
+        await tenant.snapshots.delete(snapshot.id)
+        with pytest.raises(ResourceNotFound):
+            await waiting
+        assert (await ready(tenant, copy)).status != "preparing"
+
+    with_tenant(work)

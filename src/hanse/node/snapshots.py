@@ -103,7 +103,11 @@ class Snapshots:
             raise AlreadyExists(f"there is a snapshot {snapshot.id!r} already")
         if len(self._kept) >= SNAPSHOTS_MAX:
             raise TooManyResults(f"there are {SNAPSHOTS_MAX} snapshots already; delete or purge some")
-        await self._put(snapshot)
+        try:
+            await self._put(snapshot)
+        except BaseException:
+            self._kept.pop(snapshot.id, None)
+            raise
         self._fill_soon(snapshot)
         self._sweep_from_now_on()
         return snapshot
@@ -130,8 +134,7 @@ class Snapshots:
     async def view(self, id_: str) -> Tenant:
         """The tenant that answers requests with the header NGSILD-Snapshot, once everything is in it."""
         snapshot = self.get(id_)
-        if id_ in self._filling:
-            await asyncio.shield(self._filling[id_])
+        await self._filled(id_)
         snapshot = self.get(id_)
         snapshot.last_used_at = now_text()
         return self._opened(snapshot.place)
@@ -143,6 +146,11 @@ class Snapshots:
         self._filling[snapshot.id] = task
         task.add_done_callback(lambda _: self._filling.pop(snapshot.id, None))
 
+    async def _filled(self, id_: str) -> None:
+        """Wait until it is, or has gone: who waits is not cancelled with it."""
+        if id_ in self._filling:
+            await asyncio.wait({self._filling[id_]})
+
     async def _fill(self, snapshot: Snapshot) -> None:
         details: list[dict[str, Any]] = []
         temporal: list[dict[str, Any]] = []
@@ -152,8 +160,7 @@ class Snapshots:
                 original = next((kept for kept in self._kept.values() if kept.place == snapshot.source), None)
                 if original is None:
                     raise ResourceNotFound("the snapshot that this is a copy of has gone")
-                if original.id in self._filling:
-                    await asyncio.shield(self._filling[original.id])
+                await self._filled(original.id)
                 source = self._opened(original.place).store
                 await self._copy(source, view.store, EntityQuery(limit=ENTITIES_MAX))
                 await view.store.submit(ClearHistory())

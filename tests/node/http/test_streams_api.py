@@ -204,6 +204,22 @@ def test_a_socket_carries_many_subscriptions() -> None:
     run(test)
 
 
+def test_a_socket_outlives_one_of_its_subscriptions() -> None:
+    async def test(http: aiohttp.ClientSession) -> None:
+        for id_ in ("urn:s:1", "urn:s:2"):
+            await http.post(f"{API}/subscriptions", json=STORED | {"id": id_})
+        async with http.ws_connect("/hanse/v1/stream") as socket:
+            for id_ in ("urn:s:1", "urn:s:2"):
+                await socket.send_json({"op": "listen", "id": id_, "subscriptionId": id_})
+                assert (await socket.receive_json())["op"] == "subscribed"
+            assert (await http.delete(f"{API}/subscriptions/urn:s:1")).status == 204
+            assert await socket.receive_json() == {"op": "unsubscribed", "id": "urn:s:1"}
+            await create(http, "urn:b:1", level=5)
+            assert (await socket.receive_json())["id"] == "urn:s:2"
+
+    run(test)
+
+
 def test_parameters_become_a_subscription() -> None:
     params = {
         "type": "A|B",

@@ -177,14 +177,14 @@ class Conversation:
     - `{"op": "subscribe", "id": "a", "subscription": {...}}`, as for POST /subscriptions; the endpoint can be left out;
     - `{"op": "listen", "id": "b", "subscriptionId": "urn:...", "lastEventId": 17}` for one that is kept;
     - `{"op": "unsubscribe", "id": "a"}`; `{"op": "ping"}`.
-    To the client: `subscribed`, `unsubscribed`, `notification` (with `eventId`, `notification`), `gap` (with `dropped`), `error`
-    (with `problem`), `pong`.
+    To the client: `subscribed`, `unsubscribed` (also when someone else deletes it), `notification` (with `eventId`,
+    `notification`), `gap` (with `dropped`), `error` (with `problem`), `pong`.
     """
 
     def __init__(self, socket: WebSocket, tenant: Tenant) -> None:
         self._socket = socket
         self._tenant = tenant
-        self._listener = Listener()
+        self._listener = Listener(is_for_several=True)
         self._names: dict[str, str] = {}  # the client's name of a subscription -> its id
         self._own: set[str] = set()  # ids of those that end with the connection
         self._sending = asyncio.Lock()
@@ -286,7 +286,11 @@ class Conversation:
                 if dropped := self._listener.take_dropped():
                     await self._send({"op": "gap", "dropped": dropped})
                 name = next((name for name, id_ in self._names.items() if id_ == event.subscription), None)
-                if name is not None:
+                if name is not None and not event.body:
+                    del self._names[name]
+                    self._own.discard(event.subscription)
+                    await self._send({"op": "unsubscribed", "id": name})
+                elif name is not None:
                     notification = msgspec.Raw(event.body)
                     await self._send({"op": "notification", "id": name, "eventId": event.id, "notification": notification})
             await self._socket.close(1001)

@@ -21,13 +21,17 @@ REPLAYS_MAX: Final = 1_000  # subscriptions whose events are kept; those longest
 class Event(NamedTuple):
     id: int
     subscription: str
-    body: bytes  # a notification
+    body: bytes  # a notification; empty: there will be no more of this subscription
 
 
 class Listener:
-    """The events for one connection, across the subscriptions that it has asked for."""
+    """The events for one connection, across the subscriptions that it has asked for.
 
-    def __init__(self, queue_max: int = QUEUE_MAX) -> None:
+    It ends with its subscription, unless it is for several: then an event without a body tells of the end of one.
+    """
+
+    def __init__(self, queue_max: int = QUEUE_MAX, *, is_for_several: bool = False) -> None:
+        self.is_for_several = is_for_several
         self.dropped = 0
         self.is_closed = False
         self._queue_max = queue_max
@@ -122,7 +126,11 @@ class Streams:
         """The subscription is gone."""
         self._replays.pop(subscription, None)
         for listener in self._listeners.pop(subscription, set()):
-            listener.close()
+            if listener.is_for_several:
+                self._last_id += 1
+                listener.put(Event(self._last_id, subscription, b""))
+            else:
+                listener.close()
 
     def close(self) -> None:
         for listeners in self._listeners.values():
