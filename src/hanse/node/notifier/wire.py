@@ -143,6 +143,7 @@ class Pool:
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], list[Wire]] = {}
         self._all: set[Wire] = set()
+        self._connecting = 0
         self._room = asyncio.Semaphore(CONNECTIONS_MAX)
         self._sweep: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Event | None = None
@@ -168,7 +169,11 @@ class Pool:
                     raise
                 # it was closed while nobody looked; a fresh connection says whether the endpoint is there
         self._make_room()
-        _, wire = await asyncio.get_running_loop().create_connection(lambda: Wire(self, place), to.host, to.port)
+        self._connecting += 1
+        try:
+            _, wire = await asyncio.get_running_loop().create_connection(lambda: Wire(self, place), to.host, to.port)
+        finally:
+            self._connecting -= 1
         self._all.add(wire)
         return await self._ask(wire, to.head, body)
 
@@ -190,7 +195,7 @@ class Pool:
 
     def _make_room(self) -> None:
         """Close the one longest unused if there are too many; those that someone waits for are bounded by `_room`."""
-        if len(self._all) < CONNECTIONS_MAX:
+        if len(self._all) + self._connecting < CONNECTIONS_MAX:
             return
         unused = [wire for wire in self._all if wire.idle_since is not None and not wire.is_closing]
         if unused:
