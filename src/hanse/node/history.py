@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -32,13 +31,11 @@ from hanse.node.store.history_writes import (
     RemoveInstance,
 )
 
-INSTANCES_MAX: Final = 20  # of an attribute in one answer; the rest comes by asking on from where it ended
-
 
 class History:
-    def __init__(self, store: Store, instances_max: int = INSTANCES_MAX) -> None:
+    def __init__(self, store: Store, instances: stored.Instances = stored.Instances()) -> None:  # noqa: B008  it is frozen
         self._store = store
-        self._instances_max = instances_max
+        self._instances = instances
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -50,7 +47,7 @@ class History:
                 raise ResourceNotFound(f"nothing is known of the past of {id_!r}")
             if view.attrs and not any(name in view.attrs for name in stored.attributes(connection, id_)):
                 raise ResourceNotFound(f"the past of {id_!r} has none of the attributes asked for")
-            return stored.read(connection, [id_], query, _wanted(view), self._instances_max)
+            return stored.read(connection, [id_], query, _wanted(view), self._instances)
 
         return await self._store.read(work)
 
@@ -61,7 +58,7 @@ class History:
 
         def work(connection: sqlite3.Connection) -> tuple[Page, int | None]:
             found = find(connection, query, temporal, only)
-            page = stored.read(connection, found.ids, temporal, _wanted(view), self._instances_max, found.windows)
+            page = stored.read(connection, found.ids, temporal, _wanted(view), self._instances, found.windows)
             return page, found.count
 
         return await self._store.read(work)

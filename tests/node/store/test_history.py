@@ -20,7 +20,7 @@ from hanse.ngsild.query import EntityQuery, EntitySelector, Order
 from hanse.ngsild.temporal import SCOPE, Page
 from hanse.ngsild.temporal_parsing import TemporalQuery, to_text, to_us
 from hanse.node.store import SaveChange, Store, Write
-from hanse.node.store.history import Wanted, ensure, is_known, purge, read
+from hanse.node.store.history import Instances, Wanted, ensure, is_known, purge, read
 from hanse.node.store.history_search import FoundIds, find
 from hanse.node.store.history_writes import (
     AddInstances,
@@ -85,7 +85,9 @@ def instance(value: Any, minute: int | None = None, dataset: str | None = None, 
 
 
 def evolution(store: Store, id_: str, query: TemporalQuery | None = None, wanted: Wanted | None = None, most: int = MANY) -> Page:
-    return look(store, lambda connection: read(connection, [id_], query or TemporalQuery(), wanted or Wanted(), most))
+    return look(
+        store, lambda connection: read(connection, [id_], query or TemporalQuery(), wanted or Wanted(), Instances(most, most))
+    )
 
 
 def values(page: Page, attribute: str = SPEED, dataset: str | None = None) -> list[Any]:
@@ -500,3 +502,8 @@ def test_reading_a_series_uses_the_index_in_order_of_time(store: Store) -> None:
     text = " ".join(row[3] for row in plan)
     assert "history_by_time" in text
     assert "TEMP B-TREE" not in text
+
+
+def test_an_answer_shows_as_many_instances_as_were_asked_for() -> None:
+    few = Instances(20, 1_000)
+    assert [few.shown(last_n) for last_n in (None, 5, 20, 50, 5_000)] == [20, 20, 20, 50, 1_000]

@@ -100,6 +100,28 @@ def test_latest_is_what_was_accepted_and_entity_what_is_durable() -> None:
     asyncio.run(run())
 
 
+def test_a_write_is_seen_when_it_is_acknowledged_even_if_the_next_one_is_pending() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            state = entity()
+            await store.submit(created(state))
+            assert store.entity("urn:x:1") == state
+            for value in range(2, 60, 2):
+                one = updated(state, value)
+                two = updated(one.change.entity, value + 1)
+                store._committer._commit_s = 1.0  # as on a slow disk: commits take a thread
+                acknowledged = store.submit(one)
+                seen: list[Entity | None] = []
+                acknowledged.add_done_callback(lambda _, seen=seen: seen.append(store.entity("urn:x:1")))
+                await asyncio.sleep(0)  # the first is being committed
+                last = store.submit(two)
+                await last
+                assert seen[0] in (one.change.after, two.change.after)
+                state = two.change.entity
+
+    asyncio.run(run())
+
+
 def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     async def run() -> None:
         new = entity()

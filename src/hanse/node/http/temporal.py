@@ -25,6 +25,7 @@ from hanse.node.entity_maps import lifetime, location
 from hanse.node.history import History
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.results import page_headers
+from hanse.node.store.history import Instances
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -42,7 +43,8 @@ _FORM: Final = frozenset({"options", "format"})
 
 
 def _history(call: Call) -> History:
-    return History(call.tenant.store, call.node.settings.limits.page_default)
+    limits = call.node.settings.limits
+    return History(call.tenant.store, Instances(limits.instances_default, limits.instances_max))
 
 
 async def _json(call: Call) -> tuple[Any, Context]:

@@ -241,6 +241,8 @@ class Committer:
             elif newest[1] is submission:
                 del overlay[id_]
                 self._settled(id_, newest[0])
+            else:  # what comes next is not durable yet, and what was remembered is older than what is
+                self._settled(id_, None)
         if not submission.future.done() and not submission.loop.is_closed():
             if error is None:
                 submission.future.set_result(None)

@@ -161,18 +161,28 @@ class Place(Struct, frozen=True):
         return self.entity, self.attribute, self.dataset
 
 
+class Instances(Struct, frozen=True):
+    """How many instances of an attribute an answer shows: so many, or as many more as `lastN` asks for, up to the most."""
+
+    default: int = 20
+    max: int = 1_000
+
+    def shown(self, last_n: int | None) -> int:
+        return self.default if last_n is None or last_n <= self.default else min(last_n, max(self.default, self.max))
+
+
 def read(
     connection: sqlite3.Connection,
     ids: Sequence[str],
     query: TemporalQuery,
     wanted: Wanted,
-    instances_max: int,
+    instances: Instances,
     windows: Mapping[str, Window] | None = None,
 ) -> Page:
     """The evolution of these entities, those that are known; `windows` are narrower ones that some of them have.
 
-    No series shows more than `instances_max` instances, but for those of one moment. If one is as long as that, more may follow:
-    the page is partial, and everything in it ends at the moment where the first series does, so that nothing is missing before.
+    No series shows more than `instances` allows, but for those of one moment. If one is as long as that, more may follow: the
+    page is partial, and everything in it ends at the moment where the first series does, so that nothing is missing before.
     """
     evolutions = [evolution for id_ in ids if (evolution := _heading(connection, id_)) is not None]
     whole = Window.of(query)
@@ -182,7 +192,9 @@ def read(
             _aggregate(connection, evolution, query, query.aggregation, windows.get(evolution.id, whole), wanted)
         return Page(evolutions)
     backwards = query.last_n is not None
-    count = instances_max if query.last_n is None else min(query.last_n, instances_max)
+    most = instances.shown(query.last_n)
+    count = most if query.last_n is None else min(query.last_n, most)
+    may_end = not instances.default < (query.last_n or 0) <= most  # else as many were asked for as there are
     ends: list[int] = []
     places: list[tuple[Place, Window, Series]] = []
     for evolution in evolutions:
@@ -193,7 +205,7 @@ def read(
             rows = list(_rows(connection, place, window, count, backwards=backwards))
             if not rows:
                 continue
-            if len(rows) == instances_max:
+            if may_end and len(rows) == most:
                 ends.append(rows[-1][0])
             series = Series(place.attribute, place.dataset, [], [], rows[0][1]["type"])
             _fill(series, rows[::-1] if backwards else rows)
