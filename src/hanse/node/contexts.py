@@ -153,13 +153,6 @@ class ContextService:
         }
         return kept | {"contexts_compiled": (len(self._compiled), limit)}
 
-    def cached(self, key: str) -> Context | None:
-        """The compiled context with this key, if it is at hand."""
-        found = self._compiled.get(key)
-        return (
-            found.context if found else next((item.context for item in self._compiled.values() if item.context.key == key), None)
-        )
-
     async def url_of(self, context: Context) -> str:
         """Where a client can get this context, for as long as nobody deletes it there."""
         kept = self._implicit(context)
@@ -167,6 +160,13 @@ class ContextService:
             kept.stays = True
             await self._store.submit(PutDocument(DOCUMENT_KIND, kept.local_id, _encode(kept)))
         return context.link_url
+
+    async def release(self, context: Context) -> None:
+        """Nobody needs what `url_of` promised any more: it goes when room is needed."""
+        kept = self._kept.get(context.link_url.rpartition("/")[2])
+        if kept is not None and kept.kind == "ImplicitlyCreated" and kept.stays:
+            kept.stays = False
+            await self._store.submit(DeleteDocument(DOCUMENT_KIND, kept.local_id))
 
     def _implicit(self, context: Context) -> KeptContext | None:
         """The place made for a context that has no URL of its own."""
@@ -308,7 +308,7 @@ class ContextService:
 
     def _make_room(self, candidates: Collection[KeptContext]) -> None:
         if len(candidates) >= self._limits.documents_max:
-            oldest = min(candidates, key=lambda kept: kept.last_used_s)
+            oldest = min(candidates, key=lambda kept: kept.last_used_s or datetime.fromisoformat(kept.created_at).timestamp())
             self._forget(oldest)
             self._write_later(DeleteDocument(DOCUMENT_KIND, oldest.local_id))
 

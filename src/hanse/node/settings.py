@@ -86,9 +86,7 @@ class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
     instances_default: Annotated[
         int, Meta(description="Instances of an attribute in one temporal answer; 206 says where to go on.", ge=1)
     ] = 20
-    instances_max: Annotated[int, Meta(description="The highest lastN that is answered in full.", ge=1)] = (
-        1_000
-    )
+    instances_max: Annotated[int, Meta(description="The highest lastN that is answered in full.", ge=1)] = 1_000
     query_ms_max: Annotated[int, Meta(description="How long a query may take, in milliseconds.", ge=1)] = 10_000
     url_bytes_max: Annotated[int, Meta(description="The path and parameters of a request.", ge=256)] = 16_384
     streams_max: Annotated[int, Meta(description="Event streams and web sockets that may be open.", ge=1)] = 1_000

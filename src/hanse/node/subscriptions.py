@@ -129,6 +129,7 @@ class Subscriptions:
         if is_kept:
             try:
                 await self._tenant.store.submit(live.kept())
+                await self._tenant.contexts.url_of(context)
             except BaseException:
                 self._remove(subscription.id)
                 raise
@@ -178,6 +179,8 @@ class Subscriptions:
             self._live[id_] = old
             self._install(old)
             raise
+        await self._tenant.contexts.url_of(resolved)
+        await self._let_go(old.context)
         self._tenant.notifier.welcome(patched.notification.endpoint.uri)
 
     async def delete(self, id_: str) -> None:
@@ -187,6 +190,12 @@ class Subscriptions:
         self._remove(id_)
         if live.is_kept:
             await self._tenant.store.submit(DeleteDocument(KIND, id_), *drops, *throttled.drop(id_, live.held))
+            await self._let_go(live.context)
+
+    async def _let_go(self, context: Context) -> None:
+        """The context of a subscription stays where notifications say that it is, as long as there is one that says so."""
+        if all(live.context.link_url != context.link_url for live in self._live.values()):
+            await self._tenant.contexts.release(context)
 
     def _kept(self, id_: str) -> Live:
         live = self.get(id_)
