@@ -18,7 +18,6 @@ from hanse.ngsild.representation import (
     represent,
     represent_all,
     represent_instance,
-    represent_instances,
 )
 
 V = DEFAULT_VOCAB
@@ -196,7 +195,6 @@ def test_single_instances() -> None:
     assert represent_instance(instance, CORE) == represent(ENTITY, CORE)["level"]
     assert represent_instance(instance, CORE, View(format="simplified")) == 4
     assert represent_instance(instance, CORE, View(format="concise")) == {"value": 4, "unitCode": "C62", "accuracy": 1}
-    assert represent_instances(ENTITY.attributes[V + "speed"], CORE, NORMALIZED) == represent(ENTITY, CORE)["speed"]
 
 
 def test_what_is_shown_does_not_change_what_is_kept() -> None:

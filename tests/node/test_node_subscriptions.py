@@ -163,6 +163,21 @@ def test_a_subscription_in_time_gets_what_matches_by_then() -> None:
     run(test)
 
 
+def test_a_subscription_in_time_gets_all_of_it_however_much_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        monkeypatch.setattr("hanse.node.subscriptions.PERIODIC_ENTITIES_MAX", 2)
+        async with inbox() as there, tenant() as node:
+            for number in range(1, 6):
+                await create(node, f"urn:b:{number}", level=number)
+            await subscribe(node, there.url, timeInterval=3600)
+            live = node.subscriptions.get("urn:s:1")
+            await node.subscriptions._tell_all(live, msgspec.structs.replace(live.subscription.query, limit=2))
+            heard = [levels(await there.next()) for _ in range(3)]
+            assert sorted(heard) == [[1, 2], [3, 4], [5]]
+
+    run(test)
+
+
 def test_what_ends_delivers_no_more() -> None:
     async def test() -> None:
         slow = NodeSettings(notifications=NotificationSection(backoff_s=3600, backoff_max_s=3600))

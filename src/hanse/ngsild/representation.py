@@ -133,11 +133,6 @@ def represent_all(entities: Iterable[Entity], context: Context, view: View = NOR
     return shown if view.is_whole else [item for item in shown if item]
 
 
-def represent_instances(instances: list[Instance], context: Context, view: View = NORMALIZED) -> Any:
-    """One attribute: an object, or an array of them if there are several instances."""
-    return _FORMS[view.format](instances, context.compact_iri, view)
-
-
 def represent_instance(instance: Instance, context: Context, view: View = NORMALIZED) -> Any:
     """One instance of an attribute, in the form of the view."""
     compact = context.compact_iri

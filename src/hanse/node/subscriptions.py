@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from hanse.model import Geofence, Location
     from hanse.ngsild.entity import Change
+    from hanse.ngsild.query import EntityQuery
     from hanse.node.tenant import Tenant
 
 SUBSCRIPTIONS_MAX: Final = 100_000
@@ -359,11 +360,19 @@ class Subscriptions:
             if not live.subscription.is_live(_now_ms()):
                 continue
             try:
-                found = await self._tenant.store.query(query)
-                if live.writer is not None:
-                    self._send(live, live.writer.body_of_entities(found.entities, now_text()))
+                await self._tell_all(live, query)
             except Exception:
                 log.exception("a subscription in time could not be served", subscription=live.subscription.id)
+
+    async def _tell_all(self, live: Live, query: EntityQuery) -> None:
+        """All that matches now, in as many notifications as it takes."""
+        while live.writer is not None:
+            found = await self._tenant.store.query(query)
+            if found.entities:
+                self._send(live, live.writer.body_of_entities(found.entities, now_text()))
+            if len(found.entities) < PERIODIC_ENTITIES_MAX:
+                return
+            query = msgspec.structs.replace(query, offset=query.offset + PERIODIC_ENTITIES_MAX)
 
     def _send(self, live: Live, body: bytes | None, *more: Write) -> None:
         """A notification that no change brings along; `more` is written with it."""
@@ -417,7 +426,8 @@ class Subscriptions:
                 try:
                     await self._tenant.store.submit(*(live.kept() for live in lives))
                 except NgsiLdError as error:
-                    log.warning("counters of subscriptions could not be written", error=str(error))
+                    log.warning("counters of subscriptions have to wait", error=str(error))
+                    self._changed.update(some)
                     return
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:

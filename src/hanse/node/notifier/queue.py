@@ -76,10 +76,6 @@ class EndpointQueue:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._flying)
 
-    @property
-    def is_paused(self) -> bool:
-        return self._pause is not None
-
     def push(self, item: Item) -> None:
         if len(self._waiting) >= self._settings.queue_max:
             self._host.died(item, f"{self._settings.queue_max} notifications wait for the endpoint already")
