@@ -85,9 +85,19 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         assert not faults, "\n".join(faults[:20])
 
 
+class TimeIsUp(KeyboardInterrupt):  # hypothesis takes anything else for a finding
+    pass
+
+
 def explored(strategy: st.SearchStrategy[Any], check: Callable[[Any], None], examples: int) -> None:
     """A fixed set of examples; or as many new ones as the time allows."""
     end = time.monotonic() + FUZZ_S
+
+    def checked(example: Any) -> None:
+        if FUZZ_S and time.monotonic() >= end:
+            raise TimeIsUp
+        check(example)
+
     while True:
         bounded = settings(
             max_examples=examples,
@@ -96,7 +106,10 @@ def explored(strategy: st.SearchStrategy[Any], check: Callable[[Any], None], exa
             database=None,
             suppress_health_check=list(HealthCheck),
         )
-        bounded(given(strategy)(check))()
+        try:
+            bounded(given(strategy)(checked))()
+        except TimeIsUp:
+            return
         if time.monotonic() >= end:
             return
 
