@@ -98,7 +98,7 @@ class Receiver:
         self.news = asyncio.Event()
 
     async def take(self, request: web.Request) -> web.Response:
-        if self.rng.random() < 0.01:
+        if self.rng.random() < 0.05:
             return web.Response(status=503)
         for entity in (await request.json())["data"]:
             if "level" in entity:
