@@ -129,6 +129,19 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True):
     password: Annotated[str, Meta(description="Better given by HANSE_MQTT__PASSWORD.")] = ""
 
 
+class ModelSection(Struct, frozen=True, forbid_unknown_fields=True):
+    """Data models of entity types: what happens to an entity that is not as the model of its type wants it."""
+
+    default: Annotated[
+        Literal["off", "warn", "enforce"],
+        Meta(description="off: nothing; warn: it is counted, and told in the log; enforce: it is refused."),
+    ] = "off"
+    types: Annotated[
+        dict[str, Literal["off", "warn", "enforce"]],
+        Meta(description='For single types, by short name or URI: { "Room" = "enforce" }'),
+    ] = {}
+
+
 class TenantSection(Struct, frozen=True, forbid_unknown_fields=True):
     """Tenants: data of others, kept apart, chosen by the header NGSILD-Tenant."""
 
@@ -156,6 +169,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     limits: LimitsSection = LimitsSection()
     notifications: NotificationSection = NotificationSection()
     mqtt: MqttSection = MqttSection()
+    models: ModelSection = ModelSection()
     tenants: TenantSection = TenantSection()
     log: LogSection = LogSection()
 
@@ -191,7 +205,7 @@ def default_toml() -> str:
             continue
         lines = [f"\n# {(kind.__doc__ or '').strip()}\n[{section}]\n"]
         for field in msgspec.structs.fields(kind):
-            lines.append(f"# {_keys(kind)[field.name][1]}\n{field.name} = {_toml(field.default)}\n")
+            lines.append(f"# {_keys(kind)[field.name][1]}\n{field.name} = {_toml(_default(field))}\n")
         parts.append("".join(lines))
     return "".join(parts)
 
@@ -309,6 +323,10 @@ def _keys(kind: Any) -> dict[str, tuple[Any, str]]:
 
 def _is_section(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _toml(value: Any) -> str:

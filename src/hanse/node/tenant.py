@@ -26,6 +26,7 @@ from hanse.ngsild.operations import Outcome, expire
 from hanse.ngsild.subscriptions import news
 from hanse.node.contexts import ContextService
 from hanse.node.entity_maps import EntityMaps
+from hanse.node.models import Models
 from hanse.node.native import Native
 from hanse.node.notifier import Notifier
 from hanse.node.registrations import Registrations
@@ -68,6 +69,7 @@ class Tenant:
         federation = Federation((FederatedNode(settings.node.id, community=settings.node.community),))
         self.broker = Broker(settings.node.id, Settings("flood-events", federation))
         self.contexts = ContextService(store, settings)
+        self.models = Models(self)
         self.notifier = Notifier(self)
         self.subscriptions = Subscriptions(self)
         self.native = Native(self)
@@ -84,6 +86,7 @@ class Tenant:
 
     async def start(self) -> None:
         await self.contexts.start()
+        self.models.restore()
         await self.notifier.start()
         await self.subscriptions.start()
         self.native.restore()
@@ -123,6 +126,8 @@ class Tenant:
         return Applied(result, change, self._save(change, name, more))
 
     def _save(self, change: Change, name: str, more: Iterable[Write]) -> asyncio.Future[None]:
+        if self.models.active:
+            self.models.check(change, name)
         effects = self._routed(change)
         fired = self.subscriptions.fired(change, effects)
         post = self.native.post(effects)
