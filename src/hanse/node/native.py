@@ -77,7 +77,7 @@ class Native:
     def restore(self) -> None:
         """Tell the broker again what was kept."""
         store = self._tenant.store
-        for _, data in store.documents(CHARACTERISATION):
+        for _, data in store.documents(CHARACTERISATION) if not self._tenant.router.is_federated else ():
             self._tenant.broker.scopes = parse(data.decode()).scopes()
         for _, data in store.documents(SCOPE):
             dimension, scope = msgspec.json.decode(data, type=tuple[str, str])
@@ -85,15 +85,18 @@ class Native:
             self._scopes.add((dimension, scope))
         for name, data in store.documents(CLIENT):
             client = self._clients[name] = msgspec.json.decode(data, type=NativeClient)
-            self._again(m.Attach(name, client.location))
             self._listen(client)
+            if name not in self._tenant.broker.clients:
+                self._again(m.Attach(name, client.location))
+        if self._tenant.router.is_federated:
+            return  # the brokers remember the rest themselves, also of clients that came from other nodes
         for _, data in store.documents(ADVERTISEMENT):
             self._again(m.Advertise(msgspec.json.decode(data, type=Advertisement)))
         for _, data in store.documents(SUBSCRIPTION):
             self._again(m.Subscribe(msgspec.json.decode(data, type=Subscription)))
 
     def _again(self, request: m.Request) -> None:
-        for effect in self._tenant.broker.handle(request, now_ms=_now_ms()):
+        for effect in self._tenant.router.handle(request):
             if isinstance(effect, m.Reject):
                 log.warning("what was kept is refused now", reason=effect.reason, client=effect.client)
 
@@ -198,6 +201,8 @@ class Native:
 
     async def characterise(self, text: str) -> None:
         """Take the dimensions, scopes and visibility filters of a characterisation in the place of those that there are."""
+        if self._tenant.router.is_federated:
+            raise BadRequestData("the scopes are the whole federation's: change its characterisation at all nodes")
         scopes = parse(text).scopes()
         for dimension, scope in self._scopes:
             if dimension not in scopes.graphs or scope not in scopes.graphs[dimension]:
@@ -233,8 +238,15 @@ class Native:
         """To whom it is for, here; gives how many subscriptions of native clients heard of it."""
         self.client(notification.publisher)
         post = self.post(self._ask(m.Publish(notification)))
-        if post.deliveries:
-            await self._tenant.store.submit(*map(PutDelivery, post.deliveries))
+        pending = self._tenant.router.take()
+        if post.deliveries or pending is not None:
+            try:
+                await self._tenant.store.submit(*map(PutDelivery, post.deliveries), *(pending.writes if pending else ()))
+            except BaseException:
+                self._tenant.router.failed()
+                raise
+            for call in pending.after if pending else ():
+                call()
             self._tenant.notifier.dispatch(post.deliveries)
         self.stream(post.events)
         return len(post.deliveries) + len(post.events)
@@ -273,7 +285,7 @@ class Native:
     def _ask(self, request: m.Request) -> list[m.Effect]:
         """What the broker says to a request. Raises BadRequestData with the reason if it refuses."""
         METRICS.count("native_requests", type(request).__name__)
-        effects = self._tenant.broker.handle(request, now_ms=_now_ms())
+        effects = self._tenant.router.handle(request)
         for effect in effects:
             if isinstance(effect, m.Reject):
                 if effect.reason.startswith("there is no "):

@@ -7,7 +7,6 @@ to be done.
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -152,8 +151,12 @@ class Registrations:
 
     # --- the broker -------------------------------------------------------------------------------------------------
 
+    def clients(self) -> list[str]:
+        """The names that they have at the broker."""
+        return [CLIENT + id_ for id_ in self._kept]
+
     def _handle(self, request: m.Request) -> None:
-        for effect in self._tenant.broker.handle(request, now_ms=time.time_ns() // 1_000_000):
+        for effect in self._tenant.router.handle(request):
             if isinstance(effect, m.Reject):
                 log.warning("the broker refuses a registration", client=effect.client, reason=effect.reason)
 

@@ -27,6 +27,13 @@ HEADING: Final = f"""\
 # Each can also be given by the environment: {PREFIX}NODE{BETWEEN}PORT=9091. `hanse config check FILE` checks a file.
 """
 
+LINKS = "links"
+LINK_EXAMPLE = """# [[links]]
+# to = "tls/port.example.org:7447"  # where to call; leave it out if the other node calls
+# node = "port"                     # who must be there; leave it out to take whoever is
+# export = { types = ["Vehicle"] }  # what may go there; everything if nothing is said
+"""
+
 
 class NodeSection(Struct, frozen=True, forbid_unknown_fields=True):
     """Who this node is, and where it listens."""
@@ -149,6 +156,37 @@ class TenantSection(Struct, frozen=True, forbid_unknown_fields=True):
     max: Annotated[int, Meta(description="How many there may be.", ge=1)] = 100
 
 
+class FederationSection(Struct, frozen=True, forbid_unknown_fields=True):
+    """The federation that this node is part of: described by a file, or got to know over the links that [[links]] names."""
+
+    name: Annotated[str, Meta(description="The federation's name; without one, and without a file, the node is alone.")] = ""
+    file: Annotated[str, Meta(description="A file that describes all nodes and links; [node] id says which one this is.")] = ""
+    strategy: Annotated[
+        str, Meta(description="How the federation routes; the same at all nodes, as are overrides and advertise_ids.")
+    ] = "advertised"
+    overrides: Annotated[
+        dict[str, str], Meta(description="Other strategies, for certain types of entities: {Vehicle = 'dht'}.")
+    ] = {}
+    advertise_ids: Annotated[bool, Meta(description="Advertise every entity, not only its type.")] = False
+    listen: Annotated[str, Meta(description="Where links come in: tls/host:port, or tcp/host:port on this machine only.")] = ""
+    longitude: Annotated[float, Meta(description="Where the node is.", ge=-180, le=180)] = 0.0
+    latitude: Annotated[float, Meta(description="Where the node is.", ge=-90, le=90)] = 0.0
+    characterisation: Annotated[str, Meta(description="A file with dimensions and scopes, the same at all nodes.")] = ""
+    certificate: Annotated[str, Meta(description="The node's certificate (PEM), as `hanse federation init` makes one.")] = ""
+    key: Annotated[str, Meta(description="Its private key (PEM).")] = ""
+    trust: Annotated[
+        str, Meta(description="The certificates of the communities that are trusted (PEM, one after the other).")
+    ] = ""
+
+
+class LinkSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """A link to another node."""
+
+    to: str = ""  # where to call; without it, the other node calls
+    node: str = ""  # who must be there; without it, whoever listens at that address
+    export: dict[str, Any] = {}  # what may go there: fields of an export rule
+
+
 class LogSection(Struct, frozen=True, forbid_unknown_fields=True):
     """What the node says about itself, on standard error."""
 
@@ -169,6 +207,8 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     limits: LimitsSection = LimitsSection()
     notifications: NotificationSection = NotificationSection()
     mqtt: MqttSection = MqttSection()
+    federation: FederationSection = FederationSection()
+    links: Annotated[list[LinkSettings], Meta(description="Links to other nodes of the federation.")] = []
     models: ModelSection = ModelSection()
     tenants: TenantSection = TenantSection()
     log: LogSection = LogSection()
@@ -200,6 +240,9 @@ def default_toml() -> str:
     """The documentation of every setting, which is also a configuration file that says what holds anyway."""
     parts = [HEADING]
     for section, (kind, description) in sections().items():
+        if section == LINKS:
+            parts.append(f"\n# {description} Each begins with [[{section}]].\n{LINK_EXAMPLE}")
+            continue
         if not _is_section(kind):
             parts.append(f'\n# {description}\n[{section}]\n# "https://example.org/context.jsonld" = "contexts/example.jsonld"\n')
             continue
@@ -260,6 +303,10 @@ def _refuse_unknown(raw: Mapping[str, Any], place: str) -> None:
             hint = _nearest(section, known) or _home_of(section)
             raise InvalidInput(f"there is no section [{section}]{hint}", place=place)
         kind = known[section][0]
+        if section == LINKS:
+            if not isinstance(values, list):
+                raise InvalidInput(f"{section} are several: write [[{section}]] on a line of its own", place=place)
+            continue
         if not isinstance(values, dict):
             raise InvalidInput(f"{section} is a section: write [{section}] on a line of its own", place=place)
         if not _is_section(kind):

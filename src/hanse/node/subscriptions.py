@@ -73,7 +73,7 @@ class Subscriptions:
         self._counters_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        self._tenant.on_change.append(self._committed)
+        self._tenant.on_change.append(self.committed)
         for id_, data in self._tenant.store.documents(KIND):
             try:
                 kept = decode_kept(data)
@@ -112,8 +112,8 @@ class Subscriptions:
     async def stop(self) -> None:
         for live in self._live.values():
             live.stop()
-        if self._committed in self._tenant.on_change:
-            self._tenant.on_change.remove(self._committed)
+        if self.committed in self._tenant.on_change:
+            self._tenant.on_change.remove(self.committed)
         await self._write_counters()
 
     # --- add, get, list, update, delete -----------------------------------------------------------------------------
@@ -198,6 +198,10 @@ class Subscriptions:
         if all(live.context.link_url != context.link_url for live in self._live.values()):
             await self._tenant.contexts.release(context)
 
+    def clients(self) -> list[str]:
+        """The names that they have at the broker."""
+        return [CLIENT + id_ for id_ in self._live]
+
     def _kept(self, id_: str) -> Live:
         live = self.get(id_)
         if not live.is_kept:
@@ -226,7 +230,7 @@ class Subscriptions:
         if subscription.time_interval_s is not None or subscription.is_active is False:
             self._broker(m.Detach(CLIENT + id_))
         else:
-            core = core_subscription(subscription)
+            core = self._tenant.router.core(core_subscription(subscription))
             self._broker(m.Subscribe(core))
             if core.geofence is not WORLD and subscription.query.geo is not None:
                 self._fences.add(id_, subscription.query.geo)
@@ -243,7 +247,7 @@ class Subscriptions:
             notifier.streams.keep(id_)
 
     def _broker(self, request: m.Request) -> None:
-        for effect in self._tenant.broker.handle(request, now_ms=_now_ms()):
+        for effect in self._tenant.router.handle(request):
             if isinstance(effect, m.Reject):
                 raise BadRequestData(effect.reason)
 
@@ -398,7 +402,8 @@ class Subscriptions:
             self._staged.pop(next(iter(self._staged)))
         self._staged.setdefault(id(change), (change, []))[1].append((live.subscription.id, body))
 
-    def _committed(self, change: Change) -> None:
+    def committed(self, change: Change) -> None:
+        """A change is durable: those who listen hear of it."""
         staged = self._staged.pop(id(change), None) if self._staged else None
         if staged is not None:
             for subscription, body in staged[1]:

@@ -30,6 +30,7 @@ from hanse.node.models import Models
 from hanse.node.native import Native
 from hanse.node.notifier import Notifier
 from hanse.node.registrations import Registrations
+from hanse.node.router import Alone
 from hanse.node.snapshots import Snapshots
 from hanse.node.store import PutDelivery, SaveChange, Store
 from hanse.node.subscriptions import Subscriptions
@@ -41,6 +42,7 @@ from hanse.routing.federation import Node as FederatedNode
 if TYPE_CHECKING:
     from hanse.node.live_subscription import Fired
     from hanse.node.mqtt import MqttDevices
+    from hanse.node.router import Router
     from hanse.node.settings import NodeSettings
     from hanse.node.store import Write
 
@@ -66,8 +68,7 @@ class Tenant:
         self.store = store
         self.settings = settings
         self.publisher = f"urn:hanse:node:{settings.node.id}"
-        federation = Federation((FederatedNode(settings.node.id, community=settings.node.community),))
-        self.broker = Broker(settings.node.id, Settings("flood-events", federation))
+        self.router: Router = self._router()
         self.contexts = ContextService(store, settings)
         self.models = Models(self)
         self.notifier = Notifier(self)
@@ -84,21 +85,40 @@ class Tenant:
         self.is_made_by_call = False  # rather than found when the node started
         self._sweeper: asyncio.Task[None] | None = None
 
+    def _router(self) -> Router:
+        federation = self.settings.federation
+        if self.name == DEFAULT_TENANT and (federation.name or federation.file):
+            from hanse.node.federation import federated
+
+            return federated(self)
+        node = self.settings.node
+        alone = Federation((FederatedNode(node.id, community=node.community),))
+        return Alone(Broker(node.id, Settings("flood-events", alone)))
+
+    @property
+    def broker(self) -> Broker:
+        """To look at; requests go to the router."""
+        return self.router.broker
+
     async def start(self) -> None:
         await self.contexts.start()
         self.models.restore()
         await self.notifier.start()
+        self.router.restore()
         await self.subscriptions.start()
         self.native.restore()
         await self.registrations.start()
         await self.entity_maps.start()
         await self.snapshots.start()
         self.transient.restore()
+        self.router.keep_only({*self.subscriptions.clients(), *self.registrations.clients()})
+        await self.router.start()
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
+        await self.router.stop()
         await self.subscriptions.stop()
         await self.registrations.stop()
         await self.snapshots.stop()
@@ -132,18 +152,25 @@ class Tenant:
         fired = self.subscriptions.fired(change, effects)
         post = self.native.post(effects)
         deliveries = fired.deliveries + post.deliveries
-        writes = (*(PutDelivery(d) for d in deliveries), *fired.writes, *self.transient.writes(change), *more)
+        pending = self.router.take()
+        routed = pending.writes if pending is not None else ()
+        writes = (*(PutDelivery(d) for d in deliveries), *fired.writes, *self.transient.writes(change), *more, *routed)
         try:
             committed = self.store.submit(SaveChange(change, name), *writes)
         except BaseException:
             self._undo(change, fired)
+            self.router.failed()
             raise
-        if deliveries or post.events or self.on_change:
+        if deliveries or post.events or self.on_change or pending is not None:
 
             def after(done: asyncio.Future[None]) -> None:
                 if done.cancelled() or done.exception() is not None:
                     self._undo(change, fired)
+                    self.router.failed()
                     return
+                if pending is not None:
+                    for call in pending.after:
+                        call()
                 if deliveries:
                     self.notifier.dispatch(deliveries)
                 self.native.stream(post.events)
@@ -170,20 +197,25 @@ class Tenant:
             except InvalidInput as error:
                 if change.kind != "deleted":  # whoever hears of it or not: an entity with such a fence is refused
                     raise error.at("eventGeofence") from None
-        if not broker.held:
+        router = self.router
+        if not router.is_federated and not broker.held:
             return []
         self._published += 1
+        id_ = f"{self._started_ms}-{self._published}"
+        where = place(entity.attributes)
+        if router.is_federated:
+            return router.changed(change, id_, where, geofence)
         notification = Notification(
-            id=f"{self._started_ms}-{self._published}",
+            id=id_,
             publisher=self.publisher,
             types=entity.types,
             entity=entity.id,
             attributes=entity.attributes,
             news=news(change),
-            location=place(entity.attributes),
+            location=where,
             geofence=geofence,
         )
-        return broker.handle(m.Publish(notification), now_ms=_now_ms())
+        return router.handle(m.Publish(notification))
 
     async def _sweep(self) -> None:
         """Remove what has ended: transient entities and attributes, as if someone deleted them; subscriptions; advertisements."""
@@ -200,7 +232,8 @@ class Tenant:
                     else:
                         self.apply(id_, expiry, "expire", even_expired=True)
                 await self.entity_maps.sweep(now)
-                self.broker.handle(m.Tick(), now_ms=_now_ms())
+                if not self.router.is_federated:  # which ticks for itself
+                    self.router.handle(m.Tick())
             except TooManyPending:
                 continue
             except Exception:

@@ -27,6 +27,17 @@ RETRY_MIN_MS = 1_000
 RETRY_MAX_MS = 30_000
 
 
+class Packed(Struct, frozen=True, tag=True):
+    """A message that the host has encoded already, to store it and to send it; `keep`: nobody could say it again."""
+
+    data: bytes
+    keep: bool
+
+
+def _must_keep(message: BrokerMessage | Packed) -> bool:
+    return message.keep if type(message) is Packed else isinstance(innermost(message), IRREPLACEABLE)
+
+
 class Frame(Struct, frozen=True, array_like=True):
     """A message with its number, and always an acknowledgement; number 0 is an acknowledgement alone."""
 
@@ -34,7 +45,7 @@ class Frame(Struct, frozen=True, array_like=True):
     to_session: int  # 0: not known yet
     number: int
     acknowledges: int
-    message: BrokerMessage | None = None
+    message: BrokerMessage | Packed | None = None
 
 
 class LinkState(Struct):
@@ -42,7 +53,7 @@ class LinkState(Struct):
 
     session: int
     first: int = 1  # the number of the first message in the outbox
-    outbox: list[BrokerMessage] = field(default_factory=list)
+    outbox: list[BrokerMessage | Packed] = field(default_factory=list)
     irreplaceable: int = 0  # of these; they do not count for the bound
     peer_session: int = 0
     received: int = 0  # all up to this number were handed up
@@ -53,8 +64,8 @@ class Output(Struct):
     """What the host does next: store, then send the frames; hand the messages to the broker; mind what was lost."""
 
     frames: list[Frame] = field(default_factory=list)
-    messages: list[BrokerMessage] = field(default_factory=list)
-    lost: list[BrokerMessage] = field(default_factory=list)
+    messages: list[BrokerMessage | Packed] = field(default_factory=list)
+    lost: list[BrokerMessage | Packed] = field(default_factory=list)
     resync: bool = False
 
 
@@ -66,7 +77,7 @@ class ReliableLink:
         self.outbox_max = outbox_max
         self.lost_count = 0
         self._sent = 0  # how many of the outbox are on their way
-        self._early: dict[int, BrokerMessage] = {}
+        self._early: dict[int, BrokerMessage | Packed] = {}
         self._pause_ms = RETRY_MIN_MS
         self._retry_at_ms: int | None = None
         self._deduplicates = "link-dedup" not in ablations
@@ -81,10 +92,10 @@ class ReliableLink:
         """When `tick` has something to do."""
         return self._retry_at_ms
 
-    def send(self, message: BrokerMessage, now_ms: int) -> Output:
+    def send(self, message: BrokerMessage | Packed, now_ms: int) -> Output:
         output = Output()
         state = self.state
-        if isinstance(innermost(message), IRREPLACEABLE) and state.irreplaceable < IRREPLACEABLE_MAX:
+        if _must_keep(message) and state.irreplaceable < IRREPLACEABLE_MAX:
             state.irreplaceable += 1
         elif len(state.outbox) - state.irreplaceable >= self.outbox_max:
             state.overflowed = True
@@ -105,7 +116,7 @@ class ReliableLink:
             if self._retry_at_ms is None:
                 self._retry_at_ms = now_ms + self._pause_ms
 
-    def _frame(self, number: int, message: BrokerMessage | None = None) -> Frame:
+    def _frame(self, number: int, message: BrokerMessage | Packed | None = None) -> Frame:
         state = self.state
         return Frame(state.session, state.peer_session, number, state.received, message)
 
@@ -143,7 +154,7 @@ class ReliableLink:
         state = self.state
         done = number - state.first + 1
         if 0 < done <= len(state.outbox):
-            state.irreplaceable -= sum(isinstance(innermost(message), IRREPLACEABLE) for message in state.outbox[:done])
+            state.irreplaceable -= sum(map(_must_keep, state.outbox[:done]))
             del state.outbox[:done]
             state.first += done
             self._sent = max(0, self._sent - done)
@@ -172,6 +183,11 @@ class ReliableLink:
         while state.received + 1 in self._early:
             state.received += 1
             output.messages.append(self._early.pop(state.received))
+
+    def hurry(self) -> None:
+        """The other end is there again: the next tick sends at once, whatever pause there was."""
+        self._retry_at_ms = None
+        self._pause_ms = RETRY_MIN_MS // 2
 
     def tick(self, now_ms: int) -> Output:
         """Send again what has waited too long; after a restart everything has."""

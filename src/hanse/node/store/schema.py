@@ -4,8 +4,9 @@
 queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by `facts_by_value`,
 in order of values. Both carry the number of the entity's set of types, so that "entities of this type with a value like that" is
 answered from one index. `places` is the R*Tree of the geometries. `history`, `log`, `deliveries` and `dead_letters` only grow and
-are trimmed from their old ends; a log record refers to rows of history, so that nothing is kept twice. Everything else that the
-node keeps is a document of some kind.
+are trimmed from their old ends; a log record refers to rows of history, so that nothing is kept twice. `broker_journal`,
+`link_outbox` and `links` are what a federated node needs to go on after a crash. Everything else that the node keeps is a document
+of some kind.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _TABLES: Final = """
 CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -119,8 +120,17 @@ CREATE TABLE dead_letters(
 );
 """
 
+_FEDERATION: Final = """
+-- requests and messages that brokers have handled since their state was last stored whole, in order
+CREATE TABLE broker_journal(n INTEGER PRIMARY KEY, plane INTEGER NOT NULL, at_ms INTEGER NOT NULL, sender TEXT NOT NULL, message BLOB NOT NULL);
+
+-- what the other end of a link has not acknowledged yet, in order
+CREATE TABLE link_outbox(n INTEGER PRIMARY KEY, peer TEXT NOT NULL, keep INTEGER NOT NULL, message BLOB NOT NULL);
+CREATE TABLE links(peer TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
+"""
+
 # what takes a database of the version before to the version at this place; the first one makes everything
-_STEPS: Final = (_TABLES,)
+_STEPS: Final = (_TABLES, _FEDERATION)
 
 
 class StoreError(Exception):

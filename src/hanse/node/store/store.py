@@ -149,6 +149,15 @@ class Store:
         if len(recent) > RECENT_MAX:
             recent.popitem(last=False)
 
+    def has_room(self, writes: int) -> bool:
+        """Whether so many can be submitted."""
+        return self._committer.pending + writes <= self._settings.pending_writes_max
+
+    @property
+    def reader(self) -> sqlite3.Connection:
+        """For what is read once, when a node starts, on the loop's thread."""
+        return self._reader
+
     # --- entities -----------------------------------------------------------------------------------------------------
 
     def latest(self, id_: str, *, even_expired: bool = False) -> Entity | None:
@@ -186,6 +195,14 @@ class Store:
 
     async def types(self) -> list[TypeInfo]:
         return await self._read(lambda searcher: discover_types(searcher.connection))
+
+    def type_counts(self) -> dict[str, int]:
+        """How many entities there are of each type."""
+        rows = self._reader.execute(
+            """SELECT n.name, sum(c.entities) FROM (SELECT type_set, count(*) AS entities FROM entities GROUP BY type_set) AS c
+            JOIN type_set_members AS t ON t.type_set = c.type_set JOIN names AS n ON n.id = t.type GROUP BY n.name"""
+        )
+        return {name: int(count) for name, count in rows}
 
     async def attributes(self) -> list[AttributeInfo]:
         return await self._read(lambda searcher: discover_attributes(searcher.connection))

@@ -1,0 +1,130 @@
+"""A change of an entity as a notification that travels, and as a change again at the other end.
+
+The notification's attributes are those of the entity after the change (of a deleted one, before it), which is what filters see. What a
+subscriber may want beyond that is in the payload: one member "@" for the entity, and one for each changed attribute, by its name,
+so that export rules which take out an attribute take that out as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from hanse.model import WORLD, Geofence, Location, Notification
+from hanse.model.values import MAX_PAYLOAD
+from hanse.ngsild.entity import AttributeChange, Change, Entity, Instance, Kind
+from hanse.ngsild.subscriptions import news
+
+WHOLE = "@"
+
+
+class _Entity(Struct, omit_defaults=True):
+    kind: Kind
+    at: str
+    created_at: str
+    modified_at: str
+    scopes: tuple[str, ...] = ()
+    expires_at: str | None = None
+    types_before: tuple[str, ...] | None = None
+    scopes_before: tuple[str, ...] | None = None
+
+
+class _Attribute(Struct, omit_defaults=True, array_like=True):
+    kind: Kind
+    dataset: str | None = None
+    before: Instance | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_entity = msgspec.json.Decoder(_Entity).decode
+_attributes = msgspec.json.Decoder(list[_Attribute]).decode
+
+
+def notification_of(
+    change: Change, *, id_: str, publisher: str, location: Location | None, geofence: Geofence = WORLD
+) -> Notification:
+    entity = change.entity
+    before = change.before if change.kind == "updated" else None
+    about = _Entity(
+        change.kind,
+        change.at,
+        entity.created_at,
+        entity.modified_at,
+        entity.scopes,
+        entity.expires_at,
+        before.types if before is not None and before.types != entity.types else None,
+        before.scopes if before is not None and before.scopes != entity.scopes else None,
+    )
+    members: dict[str, Any] = {WHOLE: about}
+    if change.kind == "updated":
+        for attribute in change.attributes:
+            members.setdefault(attribute.name, []).append(_Attribute(attribute.kind, attribute.dataset, attribute.before))
+    payload = _encode(members).decode()
+    if len(payload) > MAX_PAYLOAD:  # what an attribute was before is worth less than that it has changed
+        for name, changed in members.items():
+            if name != WHOLE:
+                members[name] = [_Attribute(attribute.kind, attribute.dataset) for attribute in changed]
+        payload = _encode(members).decode()
+    return Notification(
+        id=id_,
+        publisher=publisher,
+        types=entity.types,
+        entity=entity.id,
+        attributes=entity.attributes,
+        news=news(change),
+        location=location,
+        geofence=geofence,
+        payload=payload,
+    )
+
+
+def change_of(notification: Notification) -> Change | None:
+    """The change that a notification tells of; None: it tells of something else."""
+    if notification.entity is None or not notification.types or not notification.payload:
+        return None
+    try:
+        members = _members(notification.payload.encode())
+        about = _entity(members.pop(WHOLE))
+        told = {name: _attributes(raw) for name, raw in members.items()}
+    except (msgspec.MsgspecError, KeyError, UnicodeEncodeError):
+        return None
+    entity = Entity(
+        id=notification.entity,
+        types=notification.types,
+        scopes=about.scopes,
+        attributes=notification.attributes,
+        created_at=about.created_at,
+        modified_at=about.modified_at,
+        expires_at=about.expires_at,
+    )
+    if about.kind == "deleted":
+        return Change("deleted", about.at, entity, None, tuple(_all(entity, "deleted")))
+    if about.kind == "created":
+        return Change("created", about.at, None, entity, tuple(_all(entity, "created")))
+    before = msgspec.structs.replace(
+        entity,
+        types=about.types_before if about.types_before is not None else entity.types,
+        scopes=about.scopes_before if about.scopes_before is not None else entity.scopes,
+    )
+    changes = tuple(_changed(name, attribute, entity) for name, listed in told.items() for attribute in listed)
+    return Change("updated", about.at, before, entity, changes)
+
+
+def _all(entity: Entity, kind: Kind) -> list[AttributeChange]:
+    is_new = kind == "created"
+    return [
+        AttributeChange(name, kind, None if is_new else instance, instance if is_new else None)
+        for name, instances in entity.attributes.items()
+        for instance in instances
+    ]
+
+
+def _changed(name: str, attribute: _Attribute, entity: Entity) -> AttributeChange:
+    instances = entity.attributes.get(name, ())
+    after = next((instance for instance in instances if instance.get("datasetId") == attribute.dataset), None)
+    if attribute.kind == "deleted":
+        return AttributeChange(name, "deleted", attribute.before or {"type": "Property"}, None)
+    return AttributeChange(name, attribute.kind, attribute.before, after)

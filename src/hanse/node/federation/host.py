@@ -1,0 +1,554 @@
+"""A node among others: it drives its brokers over its links, and keeps what they decide.
+
+Whatever a broker handles, a request of a client here or a message of a neighbour, becomes one submission to the store: what it was told
+(`keeping`), what it wants sent, what it wants delivered. Only when that is on the disk do frames leave, acknowledgements among
+them, and letters. If the disk refuses it, everything is taken from the disk again, as after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from hanse.model import WORLD, Advertisement, InvalidInput, Selector
+from hanse.ngsild.errors import NgsiLdError
+from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
+from hanse.node.federation import keeping, wire
+from hanse.node.federation.changes import change_of, notification_of
+from hanse.node.federation.identity import Identity, NotBelieved, Seal
+from hanse.node.federation.keeping import Told, Whole
+from hanse.node.federation.knowledge import Knowledge
+from hanse.node.federation.links import Links, Staged, packets
+from hanse.node.federation.planes import Planes
+from hanse.node.federation.trace import Traces
+from hanse.node.federation.transport import Transport
+from hanse.node.federation.wire import Envelope, Record, Signed
+from hanse.node.metrics import METRICS
+from hanse.node.router import Pending, now_ms
+from hanse.node.store import BuryDelivery, DeleteDocument, Delivery, PutDelivery, PutDocument
+from hanse.routing import messages as m
+from hanse.routing.guard import Guard
+from hanse.routing.messages import IRREPLACEABLE, innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hanse.model import Geofence, Location, Subscription
+    from hanse.ngsild.entity import Change
+    from hanse.node.federation.description import Description
+    from hanse.node.tenant import Tenant
+    from hanse.routing import Broker, Federation, Settings
+
+RECORD: Final = "federation-record"
+TICK_S: Final = 0.2
+BROKER_TICK_S: Final = 1.0
+HELLO_S: Final = 5.0
+JOURNAL_MAX: Final = 5_000  # messages after which the state of the brokers is stored whole
+ROOM: Final = 1_000  # writes that must fit into the store's queue, or what comes over links has to come again
+HELD_BACK: Final = "ngsi-ld/", "csource/"  # names that every node gives its own clients
+_SEALED: Final = b"frames"
+
+log = structlog.get_logger("hanse.federation")
+
+
+class Host:
+    is_federated = True
+
+    def __init__(self, tenant: Tenant, description: Description, identity: Identity | None) -> None:
+        self._tenant = tenant
+        self._identity = identity
+        self.description = description
+        self.node = tenant.settings.node.id
+        self.knowledge = Knowledge(self.node, description.terms, identity)
+        self.transport = Transport(description.terms.federation, self.node, self._heard, self._asked, self._seen)
+        self.links = Links(self._lost, self._wants_resync)
+        self.traces = Traces(self.node)
+        self.alive: set[str] = set()
+        self.refused: dict[str, str] = {}  # nodes that were not believed, and why
+        self._own: dict[str, Any] = {}
+        self._seals: dict[str, Seal] = {}
+        self._deliveries: list[Delivery] = []
+        self._events: list[tuple[str, bytes]] = []
+        self._changes: list[Change] = []
+        self._writes: list[Any] = []
+        self._journal = 0
+        self._since_whole = 0
+        self._flush_due = False
+        self._resyncs = False
+        self._types: dict[str, int] = {}
+        self._ticker: asyncio.Task[None] | None = None
+        self._stopped = False
+        for record in description.records():
+            self.knowledge.describe(record)
+        self._federation = self.knowledge.federation()
+        self._guard = Guard(self._settings(description.terms.strategy))
+        self.planes = Planes(self.node, description.terms, self._settings, description.scopes())
+
+    @property
+    def broker(self) -> Broker:
+        return self.planes.brokers[0]
+
+    @property
+    def federation(self) -> Federation:
+        return self._federation
+
+    def _settings(self, strategy: str) -> Settings:
+        return self.knowledge.settings(self._federation, strategy)
+
+    # --- starting and stopping --------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Everything as the disk says."""
+        now = now_ms()
+        reader = self._tenant.store.reader
+        for _, data in self._tenant.store.documents(RECORD):
+            with suppress(NotBelieved):
+                self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
+        self._federation = self.knowledge.federation()
+        self._guard = Guard(self._settings(self.knowledge.terms.strategy))
+        whole = keeping.read_whole(reader)
+        self.planes.rewire()
+        if whole is not None:
+            self.planes.restore(whole.planes)
+        self._journal = whole.journal if whole is not None else 0
+        told = keeping.read_told(reader, self._journal)
+        for entry in told:
+            self._journal = entry.n
+            if entry.plane < len(self.planes.brokers):
+                self.planes.brokers[entry.plane].handle(wire.message(entry.message), entry.sender, entry.at_ms)
+        self._since_whole = len(told)
+        self.links.restore(reader, now)
+        self.links.open(self._federation.neighbours[self.node], now)
+        self._types = self._tenant.store.type_counts()
+        log.info(
+            "federated",
+            node=self.node,
+            federation=self.knowledge.terms.federation,
+            nodes=len(self._federation.nodes),
+            replayed=len(told),
+        )
+
+    async def start(self) -> None:
+        """After everything that the node keeps has been told to the brokers again."""
+        for type_ in self._types:
+            self._advertise(type_)
+        await self.transport.open(
+            list(self.description.listen),
+            self.description.connect(),
+            self._identity.paths if self._identity is not None else None,
+        )
+        self._say()
+        self._ticker = asyncio.create_task(self._tick())
+        self._hello()
+
+    async def stop(self) -> None:
+        self._stopped = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticker
+        self._flush()
+        await self.transport.close()
+        staged = self.links.take()
+        staged.save.whole = Whole(self._journal, self.planes.dump())
+        with suppress(NgsiLdError):
+            await self._tenant.store.submit(staged.save)
+
+    def keep_only(self, clients: set[str]) -> None:
+        """Clients of this node that nobody knows any more, such as the listener of a stream that ended with the node, are gone."""
+        for broker in self.planes.brokers:
+            for name in [self._local(name) for name in broker.clients]:
+                if name.startswith(HELD_BACK) and name not in clients:
+                    self.handle(m.Detach(name))
+
+    # --- requests of clients here -----------------------------------------------------------------------------------
+
+    def handle(self, request: m.Request) -> list[m.Effect]:
+        request = self._qualified(request)
+        told = wire.encode(request)
+        found: list[m.Effect] = []
+        for plane in self.planes.for_request(request):
+            if self.planes.has_already(plane, request):
+                continue
+            found += self._told(plane, request, "", told)
+        return found
+
+    def _told(self, plane: int, message: m.Message, sender: str, data: bytes, hops: int = 0) -> list[m.Effect]:
+        """What a broker wants done, all but what goes over links, which is staged."""
+        now = now_ms()
+        effects = self.planes.brokers[plane].handle(message, sender, now)
+        if not isinstance(message, m.Tick):
+            self._journal += 1
+            self.links.staged.save.told.append(Told(self._journal, plane, now, sender, data))
+            self._since_whole += 1
+        kept: list[m.Effect] = []
+        for effect in effects:
+            if type(effect) is m.Send:
+                envelope = wire.encode(Envelope(plane, hops + 1, effect.message))
+                keep = isinstance(innermost(effect.message), IRREPLACEABLE)
+                for peer in effect.to:
+                    self.links.send(peer, envelope, keep=keep, now_ms=now)
+                self.traces.sent(effect.message, effect.to)
+            else:
+                kept.append(self._unqualified(effect))
+        self.traces.handled(message, sender, kept)
+        self._flush_soon()
+        return kept
+
+    def take(self) -> Pending | None:
+        staged = self.links.take()
+        deliveries, events, changes, writes = self._deliveries, self._events, self._changes, self._writes
+        self._deliveries, self._events, self._changes, self._writes = [], [], [], []
+        if self._since_whole >= JOURNAL_MAX:
+            self._since_whole = 0
+            staged.save.whole = Whole(self._journal, self.planes.dump())
+        if staged.is_empty and not deliveries and not events and not changes and not writes:
+            return None
+        if not staged.save.is_empty:
+            writes.append(staged.save)
+        writes += map(PutDelivery, deliveries)
+        return Pending(writes, [lambda: self._stored(staged, deliveries, events, changes)])
+
+    def _stored(self, staged: Staged, deliveries: list[Delivery], events: list[tuple[str, bytes]], changes: list[Change]) -> None:
+        for peer, frames in staged.frames.items():
+            seal = self._seal(peer)
+            if seal is not None:
+                for data in packets(frames):
+                    self.transport.send(peer, wire.encode(wire.Frames(seal.close(data))))
+        if deliveries:
+            self._tenant.notifier.dispatch(deliveries)
+        self._tenant.native.stream(events)
+        for change in changes:
+            self._tenant.subscriptions.committed(change)
+
+    def failed(self) -> None:
+        """The disk has refused what the brokers believe: go back to what it has."""
+        log.error("what the node was told could not be stored; going back to what is stored")
+        self.restore()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        pending = self.take()
+        if pending is None:
+            return
+
+        def done(committed: asyncio.Future[None]) -> None:
+            if committed.cancelled() or committed.exception() is not None:
+                self.failed()
+            else:
+                for call in pending.after:
+                    call()
+
+        try:
+            self._tenant.store.submit(*pending.writes).add_done_callback(done)
+        except NgsiLdError as error:
+            log.warning("the store takes nothing more for now", error=str(error))
+            self.failed()
+
+    # --- names ------------------------------------------------------------------------------------------------------
+
+    def _qualified(self, request: Any) -> Any:
+        """Names that every node gives to its own clients are told apart by the node's."""
+        if isinstance(request, (m.Subscribe, m.Advertise)):
+            name = request.__struct_fields__[0]
+            inner = getattr(request, name)
+            if inner.client.startswith(HELD_BACK):
+                return type(request)(msgspec.structs.replace(inner, client=f"{inner.client}@{self.node}"))
+        elif getattr(request, "client", "").startswith(HELD_BACK):
+            return msgspec.structs.replace(request, client=f"{request.client}@{self.node}")
+        return request
+
+    def _local(self, client: str) -> str:
+        return client.removesuffix(f"@{self.node}") if client.startswith(HELD_BACK) else client
+
+    def _unqualified(self, effect: Any) -> Any:
+        if type(effect) in (m.Deliver, m.Reject, m.Dropped) and effect.client.startswith(HELD_BACK):
+            return msgspec.structs.replace(effect, client=self._local(effect.client))
+        return effect
+
+    # --- what the node has, for `advertised` --------------------------------------------------------------------------
+
+    def changed(self, change: Change, id_: str, where: Location | None, geofence: Geofence) -> list[m.Effect]:
+        """An entity has changed: what the node has is advertised before it is published, and withdrawn after."""
+        publisher = self._tenant.publisher
+        notification = notification_of(change, id_=id_, publisher=publisher, location=where, geofence=geofence)
+        for type_ in self._more(change):
+            self._advertise(type_)
+        effects = self.handle(m.Publish(notification))
+        for type_ in self._less(change):
+            self.handle(m.Unadvertise(publisher, _offer(type_)))
+        return effects
+
+    def core(self, subscription: Subscription) -> Subscription:
+        """Where nothing is routed by place, the exact check is the subscriber's node's: a geometry is more than a point."""
+        by_place = any(name.startswith("geo-") for name in self.planes.names)
+        return subscription if by_place else msgspec.structs.replace(subscription, geofence=WORLD)
+
+    def _more(self, change: Change) -> list[str]:
+        """The types that the node has entities of for the first time, or again."""
+        before = change.before.types if change.before is not None else ()
+        found = []
+        for type_ in change.after.types if change.after is not None else ():
+            if type_ not in before:
+                self._types[type_] = self._types.get(type_, 0) + 1
+                if self._types[type_] == 1:
+                    found.append(type_)
+        return found
+
+    def _less(self, change: Change) -> list[str]:
+        """The types that it has no entities of any more."""
+        after = change.after.types if change.after is not None else ()
+        found = []
+        for type_ in change.before.types if change.before is not None else ():
+            if type_ not in after:
+                self._types[type_] = self._types.get(type_, 1) - 1
+                if self._types[type_] <= 0:
+                    del self._types[type_]
+                    found.append(type_)
+        return found
+
+    def _advertise(self, type_: str) -> None:
+        offer = Advertisement(id=_offer(type_), client=self._tenant.publisher, selectors=(Selector(type=type_),))
+        for effect in self.handle(m.Advertise(offer)):
+            if isinstance(effect, m.Reject):
+                log.warning("a type of entities cannot be advertised", type=type_, reason=effect.reason)
+
+    # --- what other nodes send --------------------------------------------------------------------------------------
+
+    def _heard(self, sender: str, data: bytes) -> None:
+        try:
+            packet = wire.packet(data)
+            if isinstance(packet, wire.Frames):
+                self._frames(sender, packet.sealed)
+            elif isinstance(packet, wire.Hello):
+                self._greeted(sender, packet)
+            else:
+                self._learn(packet.records)
+        except NotBelieved as error:
+            self._refuse(sender, str(error))
+
+    def _refuse(self, sender: str, reason: str) -> None:
+        METRICS.count("federation_refused", sender[:60])
+        if self.refused.get(sender) != reason and len(self.refused) < wire.RECORDS_MAX:
+            self.refused[sender] = reason
+            log.warning("refused", sender=sender, reason=reason)
+
+    def _frames(self, sender: str, sealed: bytes) -> None:
+        if sender not in self._federation.neighbours[self.node]:
+            raise NotBelieved("it is no neighbour of this node")
+        seal = self._seal(sender)
+        if seal is None:
+            raise NotBelieved("its record is not known yet")
+        frames = wire.frames(seal.open(sealed))
+        if not self._tenant.store.has_room(ROOM):
+            METRICS.count("federation_postponed", sender)
+            return  # not acknowledged: it comes again
+        for data in self.links.receive(sender, frames, now_ms()):
+            try:
+                self._message(sender, wire.envelope(data))
+            except NotBelieved as error:
+                self._refuse(sender, str(error))
+        self._flush_soon()
+
+    def _message(self, sender: str, envelope: Envelope) -> None:
+        if envelope.plane >= len(self.planes.brokers):
+            raise NotBelieved(f"there is no plane {envelope.plane}")
+        message = envelope.message
+        if reason := self._guard.refusal(message, sender, self.node):
+            self.traces.stopped(message, sender, reason)
+            raise NotBelieved(reason)
+        effects = self._told(envelope.plane, message, sender, wire.encode(message), envelope.hops)
+        if effects:
+            self._deliver(effects)
+
+    def _deliver(self, effects: Iterable[m.Effect]) -> None:
+        """What came from elsewhere for clients here."""
+        told: dict[int, tuple[Change, list[m.Effect]]] = {}
+        for effect in effects:
+            if isinstance(effect, m.Deliver) and effect.client.startswith(NGSI_LD_CLIENT):
+                change = change_of(effect.notification)
+                if change is not None:
+                    told.setdefault(id(effect.notification), (change, []))[1].append(effect)
+            elif isinstance(effect, m.Dropped):
+                self._bury(effect)
+        for change, of_change in told.values():
+            fired = self._tenant.subscriptions.fired(change, of_change)
+            self._deliveries += fired.deliveries
+            self._writes += fired.writes
+            self._changes.append(change)
+        post = self._tenant.native.post(effects)
+        self._deliveries += post.deliveries
+        self._events += post.events
+
+    def _bury(self, dropped: m.Dropped) -> None:
+        METRICS.count("federation_dropped", "notification")
+        letter = Delivery(
+            id=self._tenant.store.next_delivery_id(),
+            subscription=dropped.subscription,
+            endpoint="",
+            payload=msgspec.json.encode(dropped.notification),
+            created_ms=now_ms(),
+        )
+        self._writes.append(BuryDelivery(letter, dropped.reason))
+
+    def _lost(self, peer: str, data: bytes) -> None:
+        """A full outbox has not taken it: state is repaired later, a notification is not."""
+        METRICS.count("federation_lost", peer)
+        message = innermost(wire.envelope(data).message)
+        notification = getattr(message, "notification", None)
+        if notification is not None and not isinstance(notification, tuple):
+            self._bury(m.Dropped("", f"to {peer}", notification, f"the outbox of the link to {peer!r} is full"))
+
+    def _wants_resync(self, peer: str) -> None:
+        log.info("comparing what others hold", because_of=peer)
+        self._resyncs = True
+
+    # --- knowing each other -----------------------------------------------------------------------------------------
+
+    def _seal(self, peer: str) -> Seal | None:
+        seal = self._seals.get(peer)
+        if seal is None:
+            cipher = None
+            if self._identity is not None:
+                known = self.knowledge.get(peer)
+                if known is None or known.certificate is None:
+                    return None
+                cipher = self._identity.shared(known.certificate, _SEALED)
+            seal = self._seals[peer] = Seal(self.node, peer, cipher, time.time_ns())
+        return seal
+
+    def _say(self) -> None:
+        """Sign anew what this node says of itself."""
+        record = msgspec.structs.replace(self.description.own(), version=now_ms(), **self._own)
+        if self._identity is not None:
+            record = msgspec.structs.replace(record, certificate=self._identity.certificate.pem)
+        known = self.knowledge.get(self.node)
+        if known is not None and known.record.version >= record.version:
+            record = msgspec.structs.replace(record, version=known.record.version + 1)
+        self._learn([self.knowledge.sign(record)])
+
+    def link_to(self, peer: str, rule: Any) -> None:
+        """From now on there is a link, if the other end wants it as well; None: there is none."""
+        links = dict(self.description.own().links) | self._own.get("links", {})
+        if rule is None:
+            links.pop(peer, None)
+        else:
+            links[peer] = rule
+        self._own["links"] = links
+        self._say()
+        self._hello()
+
+    def _hello(self) -> None:
+        known = self.knowledge.get(self.node)
+        if known is not None and known.signed is not None:
+            self.transport.call(wire.encode(wire.Hello(known.signed, self.knowledge.versions())))
+
+    def _greeted(self, sender: str, hello: wire.Hello) -> None:
+        if sender == self.node:
+            return
+        self._learn([hello.own])
+        if news := self.knowledge.newer_than(hello.known):
+            self.transport.send(sender, wire.encode(wire.Records(news)))
+        elif self.knowledge.lacks(hello.known):
+            self._hello()
+
+    def _learn(self, records: list[Signed]) -> None:
+        writes = []
+        for signed in records:
+            try:
+                record = self.knowledge.take(signed, now_ms())
+            except NotBelieved as error:
+                with suppress(NotBelieved):
+                    self._refuse(wire.record(signed.record).node, str(error))
+                continue
+            if record is not None:
+                self.refused.pop(record.node, None)
+                self._seals.pop(record.node, None)
+                writes.append(PutDocument(RECORD, record.node, msgspec.msgpack.encode(signed)))
+                self._welcome(record)
+        if writes:
+            self._writes += writes
+            self._rewire()
+            self._flush_soon()
+
+    def _welcome(self, record: Record) -> None:
+        """A node that this one was told to link to by its address only has said who it is."""
+        rule = self.description.awaited(record)
+        if rule is not None and record.node != self.node and record.node not in self._links():
+            self._own["links"] = self._links() | {record.node: rule}
+            asyncio.get_running_loop().call_soon(self._say)
+            asyncio.get_running_loop().call_soon(self._hello)
+
+    def _links(self) -> dict[str, Any]:
+        return dict(self._own.get("links", self.description.own().links))
+
+    def _rewire(self) -> None:
+        federation = self.knowledge.federation()
+        if federation == self._federation:
+            return
+        log.info("the federation has changed", nodes=len(federation.nodes), links=len(federation.links) // 2)
+        self._federation = federation
+        self._guard = Guard(self._settings(self.knowledge.terms.strategy))
+        self.planes.rewire()
+        self.links.open(federation.neighbours[self.node], now_ms())
+        self.links.staged.save.whole = Whole(self._journal, self.planes.dump())  # the journal was told under the old description
+        self._since_whole = 0
+        self._resyncs = True
+
+    def _seen(self, node: str, is_there: bool) -> None:
+        if node == self.node or not node:
+            return
+        if is_there:
+            self.alive.add(node)
+            self._hello()
+            self.links.greet(node, now_ms())
+            self._flush_soon()
+        else:
+            self.alive.discard(node)
+        log.info("node is there" if is_there else "node is away", node=node)
+
+    def _asked(self, sender: str, data: bytes, answer: Any) -> None:
+        from hanse.node.federation.asking import answer_to
+
+        answer_to(self, sender, data, answer)
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        hello_at = broker_at = asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                now = asyncio.get_running_loop().time()
+                self.links.tick(now_ms())
+                if self._resyncs:
+                    self._resyncs = False
+                    self.handle(m.Resync())
+                if now - broker_at >= BROKER_TICK_S:
+                    broker_at = now
+                    for plane in range(len(self.planes.brokers)):
+                        self._deliver(self._told(plane, m.Tick(), "", b""))
+                if now - hello_at >= HELLO_S:
+                    hello_at = now
+                    self._hello()
+                self._flush()
+            except (NgsiLdError, InvalidInput):
+                log.exception("a tick of the federation failed")
+
+
+def _offer(type_: str) -> str:
+    return f"type {type_}"
+
+
+def forget(node: str) -> DeleteDocument:
+    return DeleteDocument(RECORD, node)
