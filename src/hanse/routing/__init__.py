@@ -2,7 +2,8 @@
 
 from hanse.routing.areas import Areas
 from hanse.routing.broker import Broker
-from hanse.routing.federation import ExportRule, Federation, Link, Node, both_ways
+from hanse.routing.export import ExportRule
+from hanse.routing.federation import Federation, Link, Node, both_ways
 from hanse.routing.settings import Group, Settings
 from hanse.routing.strategies import STRATEGIES
 

@@ -15,6 +15,7 @@ The strategy decides the rest: where subscriptions, locations and notifications 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,7 +27,6 @@ from hanse.matching.meaning import check_filters, lies_in, passes_q, selects
 from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription, check_payload
 from hanse.routing import messages as m
 from hanse.routing.borders import Borders
-from hanse.routing.federation import export_types
 from hanse.routing.handover import Handovers
 from hanse.routing.post import Post
 from hanse.routing.queries import Queries
@@ -72,6 +72,8 @@ class Broker:
         post, borders = Post(self), Borders(self)
         self.send = post.send
         self.send_data = post.send_data
+        self.exported = post.exported
+        self._spread = post.spread
         self.strategy = strategy(self)
         self.handovers = Handovers(self)
         self.queries = Queries(self)
@@ -186,7 +188,7 @@ class Broker:
         remote: dict[str, list[str]] = {}
         gone: dict[str, list[str]] = {}
         moved = self.state.moved
-        for subscription in self.match(notification):
+        for subscription in self.match(notification) if only is not None else self._match_as_exported(notification, home):
             there = self.held[subscription.id].home
             if there == self.id:
                 self.deliver(subscription, notification, home)
@@ -195,11 +197,22 @@ class Broker:
             elif subscription.client in moved:
                 gone.setdefault(there, []).append(subscription.id)
         for there, ids in remote.items():
-            self.send_data(there, m.Delivery(notification, tuple(ids), home), notification)
+            self.send_data(there, notification, home, partial(_delivery_of, tuple(ids), home))
         for there, ids in gone.items():
             self.forward_delivery(there, notification, tuple(ids), home)
         if self.state.arriving:
             self.handovers.remember(notification, home)
+
+    def _match_as_exported(self, notification: Notification, home: str) -> list[Subscription]:
+        """Match for all: each home's subscriptions go by what that home may see, so that no filter finds out more."""
+        if not self.federation.hides_attributes:
+            return self.match(notification)
+        views: dict[bytes, tuple[Notification, set[str]]] = {}
+        for node in self.federation.audience(home, notification):
+            view = self.exported(home, node, notification)
+            if view is not None:
+                views.setdefault(msgspec.msgpack.encode((*view.attributes, view.news)), (view, set()))[1].add(node)
+        return [s for view, nodes in views.values() for s in self.match(view) if self.held[s.id].home in nodes]
 
     def forward_delivery(
         self,
@@ -214,8 +227,8 @@ class Broker:
         """To where the subscribers have gone; if export rules forbid it from here, the publisher's broker does it."""
         if forwards >= FORWARDS_MAX:  # two former homes that each believe the other: what they look for has ended
             return
-        delivery = m.Delivery(notification, ids, home, recalled, forwards + 1)
-        if not self.send_data(there, delivery, notification) and home != self.id:
+        sent = self.send_data(there, notification, home, lambda view: m.Delivery(view, ids, home, recalled, forwards + 1))
+        if not sent and home != self.id:
             self.send((home,), m.Redirect(notification.key, ids, there, recalled=recalled))
 
     def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
@@ -224,11 +237,11 @@ class Broker:
             for id_ in redirect.subscriptions:
                 self.handovers.send_waited(redirect.to, m.Waited(client_of(id_), id_, notification, self.id))
         elif notification is not None:
-            delivery = m.Delivery(notification, redirect.subscriptions, self.id, redirect.recalled, 1)
+            ids, recalled = redirect.subscriptions, redirect.recalled
             if redirect.to == self.id:
-                self._delivery(delivery, "")
+                self._delivery(m.Delivery(notification, ids, self.id, recalled, 1), "")
             else:
-                self.send_data(redirect.to, delivery, notification)
+                self.send_data(redirect.to, notification, self.id, lambda view: m.Delivery(view, ids, self.id, recalled, 1))
 
     def deliver(
         self, subscription: Subscription, notification: Notification, home: str, forwards: int = 0, *, recalled: bool = False
@@ -499,7 +512,7 @@ class Broker:
             published_at_ms=notification.published_at_ms or self.now_ms,
             location=notification.location or client.location,
         )
-        if self.federation.is_open_to(export_types(notification), notification.entity):
+        if self.federation.is_open_to(notification):
             self.strategy.published(notification)
             return
         remember(self.state.restricted, notification.key, notification, RESTRICTED_KEPT)
@@ -523,12 +536,8 @@ class Broker:
         return "", advertisement
 
     def _restricted_event(self, event: m.RestrictedEvent, _sender: str) -> None:
-        notification = event.notification
-        self.deliver_here(notification, event.home)
-        parents = self.federation.audience(event.home, export_types(notification), notification.entity)
-        children = tuple(node for node, parent in parents.items() if parent == self.id and node != self.id)
-        if children:
-            self.effects.append(m.Send(children, event))
+        self.deliver_here(event.notification, event.home)
+        self._spread(event)
 
     def _detach(self, detach: m.Detach, _sender: str) -> None:
         client = self.clients.get(detach.client)
@@ -586,6 +595,10 @@ class Broker:
         self.handovers.tick()
         self.queries.tick()
         self.strategy.tick()
+
+
+def _delivery_of(ids: tuple[str, ...], home: str, view: Notification) -> m.Delivery:
+    return m.Delivery(view, ids, home)
 
 
 def as_advertised(advertisement: Advertisement, notification: Notification) -> bool:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from hanse.model import InvalidInput, Location, Notification
+from hanse.routing.export import ExportRule, Hidden, export_types
 
 MAX_AUDIENCES_KEPT = 4096
+Tree: TypeAlias = dict[str, str]  # node -> the node before it; the first one stands before itself
+Verdicts: TypeAlias = tuple[bool, ...]  # what the rules that look inside say of a notification, in their order
 
 
 class Node(Struct, frozen=True, omit_defaults=True):
@@ -28,36 +31,6 @@ class Node(Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
             raise InvalidInput(f"{self.id!r} is no name for a node: it is empty, or has a control character")
-
-
-class ExportRule(Struct, frozen=True, omit_defaults=True):
-    """What may cross a link: names with `*`, `?` and `[...]`. An empty list of types or ids lets all of them through."""
-
-    types: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    deny_types: tuple[str, ...] = ()
-    deny_ids: tuple[str, ...] = ()
-
-    def allows_type(self, name: str) -> bool:
-        if any(fnmatchcase(name, pattern) for pattern in self.deny_types):
-            return False
-        return not self.types or any(fnmatchcase(name, pattern) for pattern in self.types)
-
-    def allows_id(self, name: str) -> bool:
-        if any(fnmatchcase(name, pattern) for pattern in self.deny_ids):
-            return False
-        return not self.ids or any(fnmatchcase(name, pattern) for pattern in self.ids)
-
-    def allows(self, types: tuple[str, ...], entity: str | None) -> bool:
-        """Every type must be let through: a rule that hides one is not got round by naming a second."""
-        if types:
-            if not all(self.allows_type(name) for name in types):
-                return False
-        elif self.types:
-            return False
-        if entity is None:
-            return not self.ids
-        return self.allows_id(entity)
 
 
 OPEN = ExportRule()
@@ -133,42 +106,71 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
             self._next_hops[destination] = table
         return table[here]
 
+    # --- export rules -------------------------------------------------------------------------------------------------
+
     @cached_property
     def has_export_rules(self) -> bool:
         return any(link.export != OPEN for link in self.links)
 
     @cached_property
-    def _rules(self) -> dict[str, tuple[tuple[str, ExportRule], ...]]:
-        found: dict[str, list[tuple[str, ExportRule]]] = {node.id: [] for node in self.nodes}
+    def hides_attributes(self) -> bool:
+        """Some link takes attributes out of what crosses it."""
+        return any(link.export.hides is not None for link in self.links)
+
+    @cached_property
+    def rule(self) -> dict[tuple[str, str], ExportRule]:
+        """By the two ends of a link."""
+        return {(link.source, link.target): link.export for link in self.links}
+
+    @cached_property
+    def _inside(self) -> tuple[ExportRule, ...]:
+        """The rules that look inside, each once: few, so that what they say is part of a key."""
+        found: list[ExportRule] = []
         for link in self.links:
-            found[link.source].append((link.target, link.export))
+            if link.export.looks_inside and link.export not in found:
+                found.append(link.export)
+        return tuple(found)
+
+    @cached_property
+    def _rules(self) -> dict[str, tuple[tuple[str, ExportRule, int], ...]]:
+        """The links of each node: to whom, the rule, and where it stands in `_inside` (-1: it does not look inside)."""
+        found: dict[str, list[tuple[str, ExportRule, int]]] = {node.id: [] for node in self.nodes}
+        for link in self.links:
+            rule = link.export
+            found[link.source].append((link.target, rule, self._inside.index(rule) if rule.looks_inside else -1))
         return {node: tuple(rules) for node, rules in found.items()}
 
-    def _reached(self, source: str, passes: Callable[[ExportRule], bool]) -> dict[str, str]:
+    def _verdicts(self, notification: Notification) -> Verdicts:
+        return tuple([rule.admits(notification) for rule in self._inside])
+
+    def _reached(self, source: str, passes: Callable[[ExportRule, int], bool]) -> Tree:
         """The nodes within reach along links whose rules let something pass, each with the node before it."""
         parents = {source: source}
         queue = deque([source])
         while queue:
             node = queue.popleft()
-            for other, rule in self._rules[node]:
-                if other not in parents and passes(rule):
+            for other, rule, inside in self._rules[node]:
+                if other not in parents and passes(rule, inside):
                     parents[other] = node
                     queue.append(other)
         return parents
 
     @cached_property
-    def _audiences(self) -> dict[tuple[str, tuple[str, ...], str | None], dict[str, str]]:
+    def _audiences(self) -> dict[tuple[str, tuple[str, ...], str | None, Verdicts], Tree]:
         return {}
 
-    def audience(self, source: str, types: tuple[str, ...], entity: str | None) -> dict[str, str]:
-        """The nodes that may hear of what `source` has with these types and id, each with the node that it comes from.
+    def audience(self, source: str, notification: Notification) -> Tree:
+        """The nodes that may hear of a notification published at `source`, each with the node that it comes from.
 
-        The export rules decide link by link, so that what no rule forbids may take a longer way.
+        The export rules decide link by link, so that what no rule forbids may take a longer way. Nothing decides that a link may
+        take out, so that the answer is the same wherever on its way a notification is.
         """
-        key = (source, types, entity)
+        types, verdicts = export_types(notification), self._verdicts(notification)
+        key = (source, types, notification.entity, verdicts)
         parents = self._audiences.get(key)
         if parents is None:
-            parents = self._reached(source, lambda rule: rule.allows(types, entity))
+            entity = notification.entity
+            parents = self._reached(source, lambda rule, i: rule.allows(types, entity) and (i < 0 or verdicts[i]))
             if len(self._audiences) >= MAX_AUDIENCES_KEPT:
                 self._audiences.clear()
             self._audiences[key] = parents
@@ -178,36 +180,41 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
     def _open(self) -> dict[tuple[tuple[str, ...], str | None], bool]:
         return {}
 
-    def is_open_to(self, types: tuple[str, ...], entity: str | None) -> bool:
-        """Whether no link anywhere would refuse this."""
+    def is_open_to(self, notification: Notification) -> bool:
+        """Whether no link anywhere would refuse it, or take anything out of it.
+
+        Where a link hides attributes this is true of nothing: who has got less than there was could not tell.
+        """
         if not self.has_export_rules:
             return True
-        key = (types, entity)
-        answer = self._open.get(key)
+        if self.hides_attributes or not all(self._verdicts(notification)):
+            return False
+        types, entity = export_types(notification), notification.entity
+        answer = self._open.get((types, entity))
         if answer is None:
             if len(self._open) >= MAX_AUDIENCES_KEPT:
                 self._open.clear()
-            answer = self._open[key] = all(link.export.allows(types, entity) for link in self.links)
+            answer = self._open[types, entity] = all(link.export.allows(types, entity) for link in self.links)
         return answer
 
     @cached_property
-    def _offer_trees(self) -> dict[tuple[str, str | None, str | None], dict[str, str]]:
+    def _offer_trees(self) -> dict[tuple[str, str | None, str | None], Tree]:
         return {}
 
-    def offer_tree(self, provider: str, name: str | None, entity: str | None) -> dict[str, str]:
+    def offer_tree(self, provider: str, name: str | None, entity: str | None) -> Tree:
         """The nodes that may know that `provider` has something of this type or topic, each with the node that tells it.
 
-        Where only the type is told, rules about ids decide later, for each notification.
+        Where only the type is told, rules about ids decide later, for each notification; and so do those about content.
         """
         key = (provider, name, entity)
         parents = self._offer_trees.get(key)
         if parents is None:
             if name is None:
-                parents = self._reached(provider, lambda _: True)
+                parents = self._reached(provider, lambda rule, _: not rule.is_closed)
             elif entity is None:
-                parents = self._reached(provider, lambda rule: rule.allows_type(name))
+                parents = self._reached(provider, lambda rule, _: rule.allows_type(name))
             else:
-                parents = self._reached(provider, lambda rule: rule.allows((name,), entity))
+                parents = self._reached(provider, lambda rule, _: rule.allows((name,), entity))
             if len(self._offer_trees) >= MAX_AUDIENCES_KEPT:
                 self._offer_trees.clear()
             self._offer_trees[key] = parents
@@ -215,12 +222,45 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
 
     def may_hear(self, source: str, target: str, notification: Notification) -> bool:
         """Policy: whether export rules let a notification published at `source` come to `target`."""
-        return not self.has_export_rules or target in self.audience(source, export_types(notification), notification.entity)
+        return not self.has_export_rules or target in self.audience(source, notification)
+
+    def exported(self, source: str, target: str, notification: Notification) -> Notification | None:
+        """What `target` may see of a notification published at `source`: what all links on the way leave of it; None: nothing."""
+        if not self.has_export_rules:
+            return notification
+        parents = self.audience(source, notification)
+        if target not in parents:
+            return None
+        if self.hides_attributes:
+            for link in way(parents, target):
+                notification = self.rule[link].stripped(notification)
+        return notification
+
+    def is_all_for(self, source: str, here: str, target: str, notification: Notification) -> bool:
+        """Whether what came from `source` to `here` can go on to `target` with all that `target` may see of it.
+
+        If attributes were taken out before, or would be on the way, only `source` can send what `target` is to have.
+        """
+        if not self.hides_attributes or source == here:
+            return True
+        taken = self._hidden(source, here, notification) | self._hidden(here, target, notification)
+        return taken <= self._hidden(source, target, notification)
+
+    def _hidden(self, source: str, target: str, notification: Notification) -> set[Hidden]:
+        parents = self.audience(source, notification)
+        if target not in parents:
+            return set()
+        return {hides for link in way(parents, target) if (hides := self.rule[link].hides) is not None}
 
 
-def export_types(notification: Notification) -> tuple[str, ...]:
-    """What export rules take for the types of a notification: its topic counts as one where it has no type."""
-    return notification.types or ((notification.topic,) if notification.topic is not None else ())
+def way(parents: Tree, target: str) -> list[tuple[str, str]]:
+    """The links of a tree that lead to a node, first one first."""
+    links: list[tuple[str, str]] = []
+    while (before := parents[target]) != target:
+        links.append((before, target))
+        target = before
+    links.reverse()
+    return links
 
 
 def both_ways(pairs: list[tuple[str, str]]) -> tuple[Link, ...]:

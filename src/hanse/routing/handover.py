@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hanse.matching import satisfies
+from hanse.matching.meaning import carries, passes_q, tells
 from hanse.routing import messages as m
-from hanse.routing.federation import export_types
 from hanse.routing.recent import remember
 from hanse.routing.settings import DELIVERED_KEPT, REQUESTS_WAITING_MAX, STAYS_KEPT, WAITING_MAX
 from hanse.routing.state import Client, Moved, given_id
@@ -113,7 +115,7 @@ class Handovers:
         waiting: list[tuple[str, Notification, str]] = []
         guarded: list[tuple[str, Notification, str]] = []
         for item in client.waiting:
-            open_ = broker.federation.is_open_to(export_types(item[1]), item[1].entity)
+            open_ = broker.federation.is_open_to(item[1])
             (waiting if open_ else guarded).append(item)
         mine = client.subscriptions.keys()
         not_given = {(id_, n.key) for id_, n, _ in client.waiting}
@@ -156,7 +158,7 @@ class Handovers:
         for turn, request in requests:
             if isinstance(request, m.Publish):
                 n = request.notification
-                if not federation.is_open_to(export_types(n), n.entity):
+                if not federation.is_open_to(n):
                     self.broker.reject(name, "the client went on before this could be published here", n.id)
                     continue
             yield turn, request
@@ -218,7 +220,7 @@ class Handovers:
         waiting, client.waiting = (*handover.waiting, *client.waiting), []
         for id_, notification, home in waiting:
             if id_ in client.subscriptions:
-                broker.deliver(client.subscriptions[id_], notification, home)
+                self._give(m.Waited(name, id_, notification, home), client)
         self._look_again(client)
 
     def send_waited(self, to: str, waited: m.Waited) -> None:
@@ -226,7 +228,7 @@ class Handovers:
         broker, n = self.broker, waited.notification
         if to == broker.id:
             self.waited(waited, "")
-        elif broker.send_data(to, waited, n):
+        elif broker.send_data(to, n, waited.home, lambda view: msgspec.structs.replace(waited, notification=view)):
             pass
         elif waited.home != broker.id and broker.federation.may_hear(waited.home, to, n):
             broker.send((waited.home,), m.Redirect(n.key, (waited.subscription,), to, waited=True))
@@ -239,11 +241,20 @@ class Handovers:
         if client is None and (moved := broker.state.moved.get(waited.client)) is not None:
             self.send_waited(moved.to, waited)
         elif client is not None and waited.subscription in client.subscriptions:
-            broker.deliver(client.subscriptions[waited.subscription], waited.notification, waited.home)
+            self._give(waited, client)
         elif client is not None and client.awaiting and len(client.waiting) < WAITING_MAX:
             client.waiting.append((waited.subscription, waited.notification, waited.home))
         else:
             broker.drop(waited.client, waited.subscription, waited.notification, "the subscription has ended")
+
+    def _give(self, waited: m.Waited, client: Client) -> None:
+        """What waited is the client's; but where less of it may be seen, that must be what the client asked for."""
+        broker, subscription, n = self.broker, client.subscriptions[waited.subscription], waited.notification
+        asked = carries(subscription.attributes, n) and tells(subscription.news, n) and passes_q(subscription.q, n)
+        if asked or not broker.federation.hides_attributes:
+            broker.deliver(subscription, n, waited.home)
+        else:
+            broker.drop(waited.client, waited.subscription, n, f"export rules leave too little of it at {broker.id}")
 
     def _settle(self, name: str, client: Client) -> None:
         """All that belongs to the client is here: do what it asked for meanwhile, in the order in which it asked."""

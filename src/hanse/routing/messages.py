@@ -153,6 +153,7 @@ class PutSubscription(Struct, frozen=True, tag=True, gc=False):
     place: ClientLocation | None = None
     region: str = ""  # scoped: the scope area that it floods
     since_ms: int = 0  # when its client last changed it
+    stays: tuple[tuple[int, str], ...] = ()  # advertised, where links hide attributes: since when its client was at which node
 
 
 class DropSubscription(Struct, frozen=True, tag=True, gc=False):

@@ -37,13 +37,21 @@ class World(Struct):
 
     def receivers(self, notification: Notification) -> set[str]:
         """The subscriptions that get a notification published now."""
-        scopes = dict(notification.scopes)
+        published = self.published(notification)
+        if published is None:
+            return set()
+        return {s.id for s in self.subscriptions.values() if self.reaches(published, s)}
+
+    def published(self, notification: Notification) -> Notification | None:
+        """As its node accepts it, with its publisher's place and the scopes of its advertisement; None: it is refused."""
+        scopes = notification.scopes
         if notification.advertisement is not None or self.require_advertisements:
             advertisement = self.advertisements.get((notification.publisher, notification.advertisement or ""))
             if advertisement is None or not self.allows(advertisement, notification):
-                return set()
+                return None
             scopes = advertisement.scopes
-        return {s.id for s in self.subscriptions.values() if self.reaches(notification, scopes, s)}
+        where = notification.location or self.locations.get(notification.publisher)
+        return msgspec.structs.replace(notification, location=where, scopes=scopes)
 
     def allows(self, advertisement: Advertisement, notification: Notification) -> bool:
         """Advertised: active, of these entities, with this content, in these scopes, and of the guaranteed quality."""
@@ -55,13 +63,16 @@ class World(Struct):
             and compile_quality(advertisement.quality).matches(notification.quality)
         )
 
-    def reaches(self, notification: Notification, scopes: dict[str, str], subscription: Subscription) -> bool:
-        """Content, quality and both geo checks; visibility in every dimension; policy; and not expired."""
-        publisher, subscriber = notification.publisher, subscription.client
-        where = notification.location or self.locations.get(publisher)
+    def reaches(self, published: Notification, subscription: Subscription) -> bool:
+        """Policy; content, quality and both geo checks of what that leaves; visibility in every dimension; and not expired."""
+        view = self.view(published, subscription)
         return (
-            (subscription.expires_at_ms is None or subscription.expires_at_ms > self.now_ms)
-            and satisfies(subscription, notification, where, self.locations.get(subscriber))
-            and self.scopes.visible(scopes, subscription.scopes, notification.attributes)
-            and self.federation.may_hear(self.homes[publisher], self.homes[subscriber], notification)
+            view is not None
+            and (subscription.expires_at_ms is None or subscription.expires_at_ms > self.now_ms)
+            and satisfies(subscription, view, view.location, self.locations.get(subscription.client))
+            and self.scopes.visible(view.scopes, subscription.scopes, view.attributes)
         )
+
+    def view(self, published: Notification, subscription: Subscription) -> Notification | None:
+        """What export rules leave of it where the subscriber is: all that it gets, and all that filters go by."""
+        return self.federation.exported(self.homes[published.publisher], self.homes[subscription.client], published)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hanse.matching.meaning import check_filters
+import msgspec
+
+from hanse.matching.meaning import check_filters, passes_q
 from hanse.model import InvalidInput
 from hanse.routing import messages as m
-from hanse.routing.federation import export_types
+from hanse.routing.recent import remember
 from hanse.routing.settings import OPEN_QUERIES_MAX, QUERY_MS
 from hanse.routing.state import OpenQuery
 
 if TYPE_CHECKING:
+    from hanse.model import Notification
     from hanse.routing.broker import Broker
 
 
@@ -39,7 +43,11 @@ class Queries:
         broker.effects.append(m.Lookup(query, broker.id))
 
     def ask(self, ask: m.Ask, _sender: str) -> None:
-        self.broker.effects.append(m.Lookup(ask.query, ask.asker))
+        broker, query = self.broker, ask.query
+        if broker.federation.hides_attributes:  # no filter may find out what the asker must not see: it goes by what is left
+            remember(broker.state.asked, _asked(ask.asker, query.id), query.q, OPEN_QUERIES_MAX)
+            query = msgspec.structs.replace(query, q="")
+        broker.effects.append(m.Lookup(query, ask.asker))
 
     def answer(self, answer: m.Answer, _sender: str) -> None:
         """The host has looked; what export rules keep here stays here."""
@@ -48,16 +56,18 @@ class Queries:
             self.found(m.Found(answer.query, broker.id, answer.entities, len(answer.entities)), "")
             return
         federation = broker.federation
+        q = broker.state.asked.pop(_asked(answer.asker, answer.query), None if federation.hides_attributes else "")
         free, guarded = [], []
         for entity in answer.entities:
-            if federation.is_open_to(export_types(entity), entity.entity):
+            if federation.is_open_to(entity):
                 free.append(entity)
-            elif federation.may_hear(broker.id, answer.asker, entity):
+            elif (view := broker.exported(broker.id, answer.asker, entity)) is not None and q is not None and passes_q(q, view):
                 guarded.append(entity)
         total = len(free) + len(guarded)
         broker.send((answer.asker,), m.Found(answer.query, broker.id, tuple(free), total))
         for entity in guarded:  # these must keep to certain links, and travel by themselves
-            broker.send_data(answer.asker, m.Found(answer.query, broker.id, (entity,), total), entity)
+            found = partial(_found, answer.query, broker.id, total)
+            broker.send_data(answer.asker, entity, broker.id, found)
 
     def found(self, found: m.Found, _sender: str) -> None:
         broker = self.broker
@@ -88,3 +98,11 @@ class Queries:
             if query.until_ms <= broker.now_ms:
                 del broker.state.queries[id_]
                 broker.effects.append(m.Reply(query.client, id_, tuple(query.entities), tuple(sorted(query.awaited))))
+
+
+def _asked(asker: str, query: str) -> str:
+    return f"{asker}\n{query}"  # a new line, which no node's name has
+
+
+def _found(query: str, provider: str, total: int, entity: Notification) -> m.Found:
+    return m.Found(query, provider, (entity,), total)

@@ -80,6 +80,7 @@ class BrokerState(Struct):
         default_factory=dict
     )  # what was matched here since they came
     queries: dict[str, OpenQuery] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)  # asker and query -> `q` of a query that another broker has asked
     borders: dict[str, VisibilityNews] = field(default_factory=dict)  # the latest change of each way across each border
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, selects, tells
@@ -178,35 +179,36 @@ class Expectation:
             surely = judge.allows(advertisement, n)
             scopes = advertisement.scopes
         sources = _distinct(window.homes[n.publisher][publication.stay :])
-        must, may = set(), set()
+        must, may, seen = set(), set(), {}
+        published = msgspec.structs.replace(n, location=publication.location, scopes=scopes)
+        views = {
+            (source, home): judge.federation.exported(source, home, published)
+            for source in sources
+            for home in judge.federation.ids
+        }
         for key, known in reached.items():
-            fits = [_fits(s, publication) for s in known.versions]
-            if not any(fits):
-                continue
-            visible = [s for s, ok in zip(known.versions, fits, strict=True) if ok]
+            # each version of the subscription with each form in which the notification may come to where its client may be
+            pairs = [(s, views[source, home]) for s in known.versions for source in sources for home in known.homes]
+            fitting = [(s, view) for s, view in pairs if view is not None and _fits(s, view, publication)]
             places = [lies_in(place, n.geofence) for place in known.places]
-            hears = [judge.federation.may_hear(source, home, n) for source in sources for home in known.homes]
+            visible = any(w.loose.visible(scopes, s.scopes, view.attributes) for s, view in fitting for w in known.windows)
+            if not visible or not any(places):
+                continue
+            may.add(key)
+            seen[key] = _distinct(view for _, view in fitting)
             if (
-                any(places)
-                and any(hears)
-                and any(w.loose.visible(scopes, s.scopes, n.attributes) for s in visible for w in known.windows)
+                surely
+                and known.steady
+                and len(fitting) == len(pairs)
+                and all(places)
+                and all(s.expires_at_ms is None or s.expires_at_ms > known.windows[-1].end_ms for s in known.versions)
+                and all(w.strict.visible(scopes, s.scopes, view.attributes) for s, view in fitting for w in known.windows)
             ):
-                may.add(key)
-                if (
-                    surely
-                    and known.steady
-                    and all(fits)
-                    and all(places)
-                    and all(hears)
-                    and all(s.expires_at_ms is None or s.expires_at_ms > known.windows[-1].end_ms for s in visible)
-                    and all(w.strict.visible(scopes, s.scopes, n.attributes) for s in visible for w in known.windows)
-                ):
-                    must.add(key)
-        return Published(n, must, may)
+                must.add(key)
+        return Published(n, must, may, views=seen)
 
 
-def _fits(s: Subscription, publication: Publication) -> bool:
-    n = publication.notification
+def _fits(s: Subscription, n: Notification, publication: Publication) -> bool:
     return (
         selects(s.selectors, n)
         and carries(s.attributes, n)

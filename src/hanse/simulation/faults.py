@@ -18,7 +18,7 @@ from msgspec import Struct
 from hanse.matching.meaning import passes_q, selects
 from hanse.routing import Broker
 from hanse.routing import messages as m
-from hanse.routing.federation import export_types
+from hanse.routing.export import export_types
 from hanse.routing.link import Frame, LinkState, ReliableLink
 from hanse.scopes import Scopes
 from hanse.simulation.checkers import Got, Trace
@@ -157,7 +157,7 @@ class FaultyFederation:
         self._steps = 0
         self._store: dict[str, list[Notification]] = {}
         self._guarded = settings.federation.has_export_rules
-        self._rules = {(link.source, link.target): link.export for link in settings.federation.links}
+        self._asked: dict[str, str] = {}  # what queries ask for
 
     def run(self) -> Trace:
         expectation = Expectation(self.scenario)
@@ -188,6 +188,7 @@ class FaultyFederation:
         for step in steps:
             if isinstance(step.do, m.Query):
                 self.trace.asked[step.do.client, step.do.id] = step.do.client not in left
+                self._asked[step.do.id] = step.do.q
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -325,6 +326,7 @@ class FaultyFederation:
                         self._send(node, target, effect.message)
                 case m.Deliver():
                     trace.delivered.append(_got(effect))
+                    trace.shown.append((_got(effect), effect.notification))
                 case m.Reject():
                     trace.rejected.append((effect.client, effect.request, effect.reason))
                 case m.Dropped():
@@ -337,9 +339,9 @@ class FaultyFederation:
     def _send(self, node: str, target: str, message: m.BrokerMessage) -> None:
         self.sent.append(Sent(self.now_ms, node, target, message))
         if self._guarded:
-            rule = self._rules[node, target]
+            rule = self.scenario.settings.federation.rule[node, target]
             for n in _carried(m.innermost(message)):
-                if not rule.allows(export_types(n), n.entity):
+                if not rule.allows(export_types(n), n.entity) or not rule.admits(n) or rule.stripped(n) != n:
                     self.trace.leaked.append((node, target, (n.publisher, n.id)))
         output = self.hosts[node].links[target].send(message, self.now_ms)
         self._emit(node, target, output.frames)
@@ -353,9 +355,10 @@ class FaultyFederation:
         query, asker = lookup.query, lookup.asker
         has = self._store.get(node, ())
         found = tuple(n for n in has if n.entity is not None and selects(query.selectors, n) and passes_q(query.q, n))
-        may_hear = self.scenario.settings.federation.may_hear
-        allowed = self.trace.answered.setdefault((query.client, query.id, asker), set())
-        allowed.update((n.publisher, n.id) for n in found if may_hear(node, asker, n))
+        exported = self.scenario.settings.federation.exported
+        views = (exported(node, asker, n) for n in found)
+        allowed = self.trace.answered.setdefault((query.client, query.id, asker), [])
+        allowed.extend(view for view in views if view is not None and passes_q(self._asked[query.id], view))
         self._handle(node, m.Answer(query.id, asker, found), "")
 
 
@@ -366,7 +369,7 @@ def _got(effect: m.Deliver | m.Dropped) -> Got:
 def _carried(message: Any) -> Iterator[Notification]:
     """The notifications in a message. (What a client has asked to publish and no broker has yet is none.)"""
     match message:
-        case m.Event() | m.RestrictedEvent() | m.Delivery():
+        case m.Event() | m.RestrictedEvent() | m.Delivery() | m.Waited():
             yield message.notification
         case m.Found():
             yield from message.entities

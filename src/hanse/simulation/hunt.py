@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHRINK_RUNS_MAX = 2_000
-ABLATIONS = ("dedup", "link-dedup", "link-order", "retransmit")  # what can be switched off, to see that it is missed
+ABLATIONS = (
+    "dedup",
+    "link-dedup",
+    "link-order",
+    "retransmit",
+    "export-attributes",
+)  # what can be switched off, to see that it is missed
 T = TypeVar("T")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hanse.model import (
     WORLD,
@@ -43,6 +43,7 @@ QS = (
     'name~="^b"',
     "temp!=4;name",
     'name!="a"',
+    "!name",
 )
 QUALITIES = ("", "", "", "", "", "", "", "precision>=4", "precision<8;freshness<=60")
 
@@ -93,8 +94,8 @@ def _federation(dice: Random, strategy: str, count: int) -> tuple[Federation, tu
         nodes.append(Node("cloud", _anywhere(dice)))
         for other in ids if shape == "mesh" else [dice.choice(ids)]:
             pairs.add((other, "cloud"))
-    ruled = dice.random() < 0.3
-    links = tuple(Link(a, b, _rule(dice) if ruled else ExportRule()) for x, y in sorted(pairs) for a, b in ((x, y), (y, x)))
+    draw = dice.choice((None, None, None, None, None, None, None, _rule_on_names, _rule, _rule))
+    links = tuple(Link(a, b, draw(dice) if draw else ExportRule()) for x, y in sorted(pairs) for a, b in ((x, y), (y, x)))
     return Federation(tuple(nodes), links), tuple(groups)
 
 
@@ -103,6 +104,28 @@ def _anywhere(dice: Random) -> Location:
 
 
 def _rule(dice: Random) -> ExportRule:
+    """Of any kind, or several at once."""
+    if dice.random() < 0.35:
+        return _rule_on_names(dice)
+    place = _anywhere(dice)
+    parts: list[dict[str, Any]] = [
+        {"attributes": tuple(dice.sample(("temp", "n*", "flag"), 2))},
+        {"deny_attributes": (dice.choice(("temp", "name", "fl[a-z]g")),)},
+        {"scopes": {dice.choice(("d0", "d1")): dice.choice((("s?[0-2]", "*"), ("s?[0-3]",), ("s00", "s1*")))}},
+        {"area": Circle(place.lat, place.lon, dice.choice((60.0, 120.0)))},
+        {"quality": dice.choice(("precision>=2", "freshness<=90"))},
+        {"deny": True, "types": ("Bus", "Ship", "t/?")},
+        {"deny": True, "ids": ("urn:*",)},
+        {"deny": True},
+    ]
+    weights = (4, 5, 2, 2, 2, 2, 1, 1)
+    rule: dict[str, Any] = {}
+    for part in dice.choices(parts, weights, k=dice.choice((1, 1, 1, 2))):
+        rule |= part
+    return ExportRule(**rule)
+
+
+def _rule_on_names(dice: Random) -> ExportRule:
     if dice.random() < 0.5:
         return ExportRule()
     return dice.choice(
@@ -227,6 +250,7 @@ class _Maker:
             client=client,
             selectors=self._selectors(),
             attributes=dice.choice(((), (), (), ("temp",), ("name", "flag"))),
+            news=dice.choice(((), (), (), (), (), (), ("temp", "name"), ("entityUpdated",))),
             q=dice.choice(QS),
             quality=dice.choice(QUALITIES),
             geofence=self._geofence(),
@@ -260,6 +284,8 @@ class _Maker:
             types=tuple(dice.sample(TYPES, dice.choice((0, 1, 1, 1, 2)))),
             entity=dice.choice((f"urn:{dice.randrange(6)}", None)),
             attributes={name: attributes[name] for name in kept},
+            news=dice.choice(((), ("entityUpdated", *kept[:2]), ("entityUpdated", *sorted(attributes)))),
+            payload=dice.choice(("", "", f'{{"name": "{attributes["name"]}"}}')),
             quality=dice.choice(({}, {"precision": float(dice.randrange(10)), "freshness": float(dice.randrange(120))})),
             location=self._near() if dice.random() < 0.15 else None,
             geofence=self._geofence(),

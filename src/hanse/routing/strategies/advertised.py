@@ -9,6 +9,7 @@ an advertisement is offered by the node itself.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from hanse.model import Advertisement, Selector, Subscription
     from hanse.routing.broker import Broker
+    from hanse.routing.state import Held
 
 
 class Fresh(Struct):
@@ -180,11 +182,20 @@ class Advertised(Strategy):
             # as the home knew it, not as it may be by now
             where = put.place.location if put.place is not None else broker.index.location(subscription.client)
             scopes = broker.scopes if fresh.scopes is None else Scopes.from_struct(fresh.scopes)
-            if satisfies(subscription, notification, broker.publisher_location(notification), where) and scopes.visible(
-                notification.scopes, subscription.scopes, notification.attributes
+            if all(
+                view is not None
+                and satisfies(subscription, view, broker.publisher_location(view), where)
+                and scopes.visible(view.scopes, subscription.scopes, view.attributes)
+                for view in (broker.exported(broker.id, node, notification) for node in _nodes(put, notification))
             ):
-                delivery = m.Delivery(notification, (subscription.id,), broker.id, recalled=True)
-                broker.send_data(put.home, delivery, notification)
+                broker.send_data(put.home, notification, broker.id, partial(_recalled, (subscription.id,), broker.id))
+
+    def put_message(self, held: Held) -> m.PutSubscription:
+        put = super().put_message(held)
+        client = self.broker.clients.get(held.subscription.client)
+        if client is None or not self.broker.federation.hides_attributes:
+            return put
+        return msgspec.structs.replace(put, stays=tuple((since_ms, node) for since_ms, node, _ in client.stays))
 
     def borders_change(self) -> None:
         before = self.broker.scopes.to_struct()
@@ -239,6 +250,16 @@ class Advertised(Strategy):
 def _key(provider: str, offer: Offer) -> str:
     """An offer among the keys of a digest; a new line in front, which no other key has."""
     return "\n" + msgspec.json.encode((provider, offer)).decode()
+
+
+def _nodes(put: m.PutSubscription, notification: Notification) -> list[str]:
+    """Where the subscriber is, and where it was when the notification was published, as far as that matters and is known."""
+    then = [node for since_ms, node in put.stays if since_ms <= notification.accepted_at_ms]
+    return [put.home, *then[-1:]]
+
+
+def _recalled(subscriptions: tuple[str, ...], home: str, view: Notification) -> m.Delivery:
+    return m.Delivery(view, subscriptions, home, recalled=True)
 
 
 def subscription_expired(subscription: Subscription, notification: Notification) -> bool:

@@ -1,11 +1,19 @@
-"""The five properties of the muDEBS paper, one small checker each, and one for queries: a run delivered what it had to."""
+"""The five properties of the muDEBS paper, one small checker each, and two for export rules and queries: a run went well."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hanse.simulation.checkers import answered, at_most_once, eventually, only_advertised, only_subscribed, only_visible
-from hanse.simulation.checkers.trace import Got, Published, Trace, Violation
+from hanse.simulation.checkers import (
+    answered,
+    at_most_once,
+    eventually,
+    only_advertised,
+    only_exported,
+    only_subscribed,
+    only_visible,
+)
+from hanse.simulation.checkers.trace import Got, Published, Trace, Violation, content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,6 +21,7 @@ if TYPE_CHECKING:
 CHECKERS: dict[str, Callable[[Trace], Iterator[Violation]]] = {
     "only subscribed": only_subscribed.check,
     "only published and visible": only_visible.check,
+    "only as exported": only_exported.check,
     "only advertised": only_advertised.check,
     "at most once": at_most_once.check,
     "eventually": eventually.check,
@@ -24,4 +33,4 @@ def check(trace: Trace) -> list[Violation]:
     return [violation for checker in CHECKERS.values() for violation in checker(trace)]
 
 
-__all__ = ["CHECKERS", "Got", "Published", "Trace", "Violation", "check"]
+__all__ = ["CHECKERS", "Got", "Published", "Trace", "Violation", "check", "content"]

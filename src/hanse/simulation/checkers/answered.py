@@ -1,11 +1,11 @@
-"""Queries: a reply comes, once, with entities that those who were asked have and that export rules let the asker hear of."""
+"""Queries: a reply comes, once, with entities as export rules show them to the asker."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hanse.simulation.checkers.trace import Trace, Violation
+from hanse.simulation.checkers.trace import Trace, Violation, content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ def check(trace: Trace) -> Iterator[Violation]:
         elif needed and not times[client, query]:
             yield Violation(NAME, f"{client} got no reply to {query}")
     for client, query, node, entities in trace.replied:
-        allowed = trace.answered.get((client, query, node), set())
+        allowed = [content(entity) for entity in trace.answered.get((client, query, node), ())]
         for entity in entities:
-            if (entity.publisher, entity.id) not in allowed:
+            if content(entity) not in allowed:
                 yield Violation(NAME, f"the reply to {query} of {client} has {entity.id} of {entity.publisher}: not allowed")

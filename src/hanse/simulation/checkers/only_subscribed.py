@@ -16,7 +16,6 @@ def check(trace: Trace) -> Iterator[Violation]:
         published = trace.published.get(got.said)
         if published is None:
             continue  # the next property's business
-        n = published.notification
         if not any(
             selects(s.selectors, n)
             and carries(s.attributes, n)
@@ -24,5 +23,6 @@ def check(trace: Trace) -> Iterator[Violation]:
             and passes_q(s.q, n)
             and passes_quality(s.quality, n)
             for s in trace.subscribed.get(got.asked, ())
+            for n in published.seen_by(got.asked)
         ):
             yield Violation("only subscribed", f"{got}, which never asked for it")

@@ -22,6 +22,11 @@ class Published(Struct, frozen=True):
     must: frozenset[Key] | set[Key]
     may: frozenset[Key] | set[Key]
     advertised: bool = True
+    views: dict[Key, list[Notification]] = {}  # for those that may: all that export rules may have left of it where they are
+
+    def seen_by(self, asked: Key) -> list[Notification]:
+        """What a subscription may have got: it all, where nothing is said of that."""
+        return self.views.get(asked, [self.notification])
 
 
 class Got(NamedTuple):
@@ -50,6 +55,7 @@ class Violation(Struct, frozen=True):
 class Trace(Struct):
     published: dict[Key, Published] = field(default_factory=dict)
     delivered: list[Got] = field(default_factory=list)
+    shown: list[tuple[Got, Notification]] = field(default_factory=list)  # what was delivered, as it was delivered
     subscribed: dict[Key, list[Subscription]] = field(default_factory=dict)  # every version that a client asked for
     lost: list[Any] = field(default_factory=list)  # what bounded outboxes could not take
     leaked: list[tuple[str, str, Key]] = field(default_factory=list)  # from, to, notification: against an export rule
@@ -57,4 +63,9 @@ class Trace(Struct):
     rejected: list[tuple[str, str, str]] = field(default_factory=list)  # client, request, reason
     asked: dict[Key, bool] = field(default_factory=dict)  # client, query; whether a reply must come
     replied: list[tuple[str, str, str, tuple[Notification, ...]]] = field(default_factory=list)  # client, query, node, entities
-    answered: dict[tuple[str, str, str], set[Key]] = field(default_factory=dict)  # client, query, node: what it may be told
+    answered: dict[tuple[str, str, str], list[Notification]] = field(default_factory=dict)  # client, query, node: what it may see
+
+
+def content(n: Notification) -> tuple[object, ...]:
+    """All that a client can tell from a notification, apart from the times that brokers put on it."""
+    return n.key, n.types, n.topic, n.entity, n.attributes, n.news, n.quality, n.payload
