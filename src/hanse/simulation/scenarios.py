@@ -118,7 +118,7 @@ def _rule(dice: Random) -> ExportRule:
         {"deny": True, "ids": ("urn:*",)},
         {"deny": True},
     ]
-    weights = (4, 5, 2, 2, 2, 2, 1, 1)
+    weights = (4, 5, 3, 3, 3, 2, 1, 1)
     rule: dict[str, Any] = {}
     for part in dice.choices(parts, weights, k=dice.choice((1, 1, 1, 2))):
         rule |= part
