@@ -20,6 +20,7 @@ from hanse.node.http import (
     entity_maps,
     health,
     live,
+    models,
     native,
     openapi,
     registration_subscriptions,
@@ -60,6 +61,7 @@ PATHS = [
         entity_maps,
         snapshots,
         source_identity,
+        models,
         native,
     )
     for path in module.paths
