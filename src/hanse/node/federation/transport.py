@@ -176,8 +176,9 @@ def _config(listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] 
         "mode": "router",
         "listen/endpoints": listen,
         "connect/endpoints": connect,
-        "connect/timeout_ms": 0,  # the others may start later
+        "connect/timeout_ms": -1,  # the others may start later
         "connect/exit_on_failure": False,
+        "connect/retry": {"period_init_ms": 100, "period_max_ms": 1000, "period_increase_factor": 1.5},
         "listen/exit_on_failure": True,
         "scouting/multicast/enabled": False,
         "scouting/gossip/enabled": False,
