@@ -183,6 +183,7 @@ def _config(listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] 
         "scouting/multicast/enabled": False,
         "scouting/gossip/enabled": False,
         "transport/unicast/max_sessions": 1000,
+        "transport/shared_memory/enabled": False,  # it would cost every process tens of megabytes
     }
     if tls is not None:
         certificate, key, trust = (str(path) for path in tls)
