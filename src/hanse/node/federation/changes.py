@@ -16,6 +16,7 @@ from hanse.model import WORLD, Geofence, Location, Notification
 from hanse.model.values import MAX_PAYLOAD
 from hanse.ngsild.entity import AttributeChange, Change, Entity, Instance, Kind
 from hanse.ngsild.subscriptions import news
+from hanse.routing.export import EVENTS
 
 WHOLE = "@"
 
@@ -83,8 +84,10 @@ def notification_of(
 
 def change_of(notification: Notification) -> Change | None:
     """The change that a notification tells of; None: it tells of something else."""
-    if notification.entity is None or not notification.types or not notification.payload:
+    if notification.entity is None or not notification.types:
         return None
+    if not notification.payload:  # export rules that take out attributes leave it behind
+        return _as_the_news_say(notification)
     try:
         members = _members(notification.payload.encode())
         about = _entity(members.pop(WHOLE))
@@ -111,6 +114,39 @@ def change_of(notification: Notification) -> Change | None:
     )
     changes = tuple(_changed(name, attribute, entity) for name, listed in told.items() for attribute in listed)
     return Change("updated", about.at, before, entity, changes)
+
+
+def _as_the_news_say(notification: Notification) -> Change | None:
+    told = set(notification.news)
+    attributes = notification.attributes
+    try:
+        instances = [instance for listed in attributes.values() for instance in listed]
+        created_at = min((instance["createdAt"] for instance in instances), default="")
+        modified_at = max((instance["modifiedAt"] for instance in instances), default="")
+    except (TypeError, KeyError):
+        return None  # no entity of NGSI-LD
+    scopes = tuple(name for name in notification.news if name.startswith("/"))
+    entity = Entity(
+        id=notification.entity or "",
+        types=notification.types,
+        scopes=tuple(scope for scope in scopes if not any(other.startswith(scope + "/") for other in scopes)),
+        attributes=attributes,
+        created_at=created_at,
+        modified_at=modified_at,
+    )
+    if "entityDeleted" in told:
+        return Change("deleted", modified_at, entity, None, tuple(_all(entity, "deleted")))
+    if "entityCreated" in told:
+        return Change("created", modified_at, None, entity, tuple(_all(entity, "created")))
+    changes = [
+        AttributeChange(name, "created" if instance["createdAt"] == instance["modifiedAt"] else "updated", None, instance)
+        for name, listed in attributes.items()
+        if name in told
+        for instance in listed
+    ]
+    gone = (name for name in told if name not in attributes and name not in EVENTS and not name.startswith("/"))
+    changes += [AttributeChange(name, "deleted", {"type": "Property"}, None) for name in sorted(gone)]
+    return Change("updated", modified_at, entity, entity, tuple(changes)) if changes else None
 
 
 def _all(entity: Entity, kind: Kind) -> list[AttributeChange]:

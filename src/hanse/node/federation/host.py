@@ -19,6 +19,7 @@ from hanse.model import WORLD, Advertisement, InvalidInput, Selector
 from hanse.ngsild.errors import NgsiLdError
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
+from hanse.node.federation.asking import Answering
 from hanse.node.federation.changes import change_of, notification_of
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.keeping import Told, Whole
@@ -60,12 +61,13 @@ class Host:
     is_federated = True
 
     def __init__(self, tenant: Tenant, description: Description, identity: Identity | None) -> None:
-        self._tenant = tenant
+        self.tenant = tenant
         self._identity = identity
         self.description = description
         self.node = tenant.settings.node.id
         self.knowledge = Knowledge(self.node, description.terms, identity)
-        self.transport = Transport(description.terms.federation, self.node, self._heard, self._asked, self._seen)
+        self._answering = Answering(self)
+        self.transport = Transport(description.terms.federation, self.node, self._heard, self._answering.asked, self._seen)
         self.links = Links(self._lost, self._wants_resync)
         self.traces = Traces(self.node)
         self.alive: set[str] = set()
@@ -105,8 +107,8 @@ class Host:
     def restore(self) -> None:
         """Everything as the disk says."""
         now = now_ms()
-        reader = self._tenant.store.reader
-        for _, data in self._tenant.store.documents(RECORD):
+        reader = self.tenant.store.reader
+        for _, data in self.tenant.store.documents(RECORD):
             with suppress(NotBelieved):
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
         self._federation = self.knowledge.federation()
@@ -124,7 +126,7 @@ class Host:
         self._since_whole = len(told)
         self.links.restore(reader, now)
         self.links.open(self._federation.neighbours[self.node], now)
-        self._types = self._tenant.store.type_counts()
+        self._types = self.tenant.store.type_counts()
         log.info(
             "federated",
             node=self.node,
@@ -157,7 +159,7 @@ class Host:
         staged = self.links.take()
         staged.save.whole = Whole(self._journal, self.planes.dump())
         with suppress(NgsiLdError):
-            await self._tenant.store.submit(staged.save)
+            await self.tenant.store.submit(staged.save)
 
     def keep_only(self, clients: set[str]) -> None:
         """Clients of this node that nobody knows any more, such as the listener of a stream that ended with the node, are gone."""
@@ -216,15 +218,15 @@ class Host:
 
     def _stored(self, staged: Staged, deliveries: list[Delivery], events: list[tuple[str, bytes]], changes: list[Change]) -> None:
         for peer, frames in staged.frames.items():
-            seal = self._seal(peer)
+            seal = self.seal(peer)
             if seal is not None:
                 for data in packets(frames):
                     self.transport.send(peer, wire.encode(wire.Frames(seal.close(data))))
         if deliveries:
-            self._tenant.notifier.dispatch(deliveries)
-        self._tenant.native.stream(events)
+            self.tenant.notifier.dispatch(deliveries)
+        self.tenant.native.stream(events)
         for change in changes:
-            self._tenant.subscriptions.committed(change)
+            self.tenant.subscriptions.committed(change)
 
     def failed(self) -> None:
         """The disk has refused what the brokers believe: go back to what it has."""
@@ -250,7 +252,7 @@ class Host:
                     call()
 
         try:
-            self._tenant.store.submit(*pending.writes).add_done_callback(done)
+            self.tenant.store.submit(*pending.writes).add_done_callback(done)
         except NgsiLdError as error:
             log.warning("the store takes nothing more for now", error=str(error))
             self.failed()
@@ -280,7 +282,7 @@ class Host:
 
     def changed(self, change: Change, id_: str, where: Location | None, geofence: Geofence) -> list[m.Effect]:
         """An entity has changed: what the node has is advertised before it is published, and withdrawn after."""
-        publisher = self._tenant.publisher
+        publisher = self.tenant.publisher
         notification = notification_of(change, id_=id_, publisher=publisher, location=where, geofence=geofence)
         for type_ in self._more(change):
             self._advertise(type_)
@@ -318,7 +320,7 @@ class Host:
         return found
 
     def _advertise(self, type_: str) -> None:
-        offer = Advertisement(id=_offer(type_), client=self._tenant.publisher, selectors=(Selector(type=type_),))
+        offer = Advertisement(id=_offer(type_), client=self.tenant.publisher, selectors=(Selector(type=type_),))
         for effect in self.handle(m.Advertise(offer)):
             if isinstance(effect, m.Reject):
                 log.warning("a type of entities cannot be advertised", type=type_, reason=effect.reason)
@@ -335,9 +337,9 @@ class Host:
             else:
                 self._learn(packet.records)
         except NotBelieved as error:
-            self._refuse(sender, str(error))
+            self.refuse(sender, str(error))
 
-    def _refuse(self, sender: str, reason: str) -> None:
+    def refuse(self, sender: str, reason: str) -> None:
         METRICS.count("federation_refused", sender[:60])
         if self.refused.get(sender) != reason and len(self.refused) < wire.RECORDS_MAX:
             self.refused[sender] = reason
@@ -346,18 +348,18 @@ class Host:
     def _frames(self, sender: str, sealed: bytes) -> None:
         if sender not in self._federation.neighbours[self.node]:
             raise NotBelieved("it is no neighbour of this node")
-        seal = self._seal(sender)
+        seal = self.seal(sender)
         if seal is None:
             raise NotBelieved("its record is not known yet")
         frames = wire.frames(seal.open(sealed))
-        if not self._tenant.store.has_room(ROOM):
+        if not self.tenant.store.has_room(ROOM):
             METRICS.count("federation_postponed", sender)
             return  # not acknowledged: it comes again
         for data in self.links.receive(sender, frames, now_ms()):
             try:
                 self._message(sender, wire.envelope(data))
             except NotBelieved as error:
-                self._refuse(sender, str(error))
+                self.refuse(sender, str(error))
         self._flush_soon()
 
     def _message(self, sender: str, envelope: Envelope) -> None:
@@ -382,18 +384,18 @@ class Host:
             elif isinstance(effect, m.Dropped):
                 self._bury(effect)
         for change, of_change in told.values():
-            fired = self._tenant.subscriptions.fired(change, of_change)
+            fired = self.tenant.subscriptions.fired(change, of_change)
             self._deliveries += fired.deliveries
             self._writes += fired.writes
             self._changes.append(change)
-        post = self._tenant.native.post(effects)
+        post = self.tenant.native.post(effects)
         self._deliveries += post.deliveries
         self._events += post.events
 
     def _bury(self, dropped: m.Dropped) -> None:
         METRICS.count("federation_dropped", "notification")
         letter = Delivery(
-            id=self._tenant.store.next_delivery_id(),
+            id=self.tenant.store.next_delivery_id(),
             subscription=dropped.subscription,
             endpoint="",
             payload=msgspec.json.encode(dropped.notification),
@@ -415,7 +417,7 @@ class Host:
 
     # --- knowing each other -----------------------------------------------------------------------------------------
 
-    def _seal(self, peer: str) -> Seal | None:
+    def seal(self, peer: str) -> Seal | None:
         seal = self._seals.get(peer)
         if seal is None:
             cipher = None
@@ -469,7 +471,7 @@ class Host:
                 record = self.knowledge.take(signed, now_ms())
             except NotBelieved as error:
                 with suppress(NotBelieved):
-                    self._refuse(wire.record(signed.record).node, str(error))
+                    self.refuse(wire.record(signed.record).node, str(error))
                 continue
             if record is not None:
                 self.refused.pop(record.node, None)
@@ -517,10 +519,11 @@ class Host:
             self.alive.discard(node)
         log.info("node is there" if is_there else "node is away", node=node)
 
-    def _asked(self, sender: str, data: bytes, answer: Any) -> None:
-        from hanse.node.federation.asking import answer_to
-
-        answer_to(self, sender, data, answer)
+    def providers(self, selectors: tuple[Selector, ...]) -> list[str]:
+        """The other nodes that may have something of this kind, in order."""
+        query = m.Query("", "", selectors)
+        found = {node for broker in self.planes.brokers for node in broker.strategy.providers(query)}
+        return sorted(found - {self.node})
 
     # --- time -------------------------------------------------------------------------------------------------------
 
