@@ -1,8 +1,8 @@
 """A node among others: it drives its brokers over its links, and keeps what they decide.
 
-Whatever a broker handles, a request of a client here or a message of a neighbour, becomes one submission to the store: what it was told
-(`keeping`), what it wants sent, what it wants delivered. Only when that is on the disk do frames leave, acknowledgements among
-them, and letters. If the disk refuses it, everything is taken from the disk again, as after a crash.
+Whatever a broker handles, a request of a client here or a message of a neighbour, becomes one submission to the store: what
+it was told (`keeping`), what it wants sent, what it wants delivered. Only when that is on the disk do frames leave,
+acknowledgements among them, and letters. If the disk refuses it, everything is taken from the disk again, as after a crash.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hanse.node.federation import keeping, wire
 from hanse.node.federation.asking import Answering
 from hanse.node.federation.changes import change_of, notification_of
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
+from hanse.node.federation.joining import Joining, check_address
 from hanse.node.federation.keeping import Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from hanse.ngsild.entity import Change
     from hanse.node.federation.description import Description
     from hanse.node.tenant import Tenant
-    from hanse.routing import Broker, Federation, Settings
+    from hanse.routing import Broker, ExportRule, Federation, Settings
 
 RECORD: Final = "federation-record"
 TICK_S: Final = 0.2
@@ -72,7 +73,10 @@ class Host:
         self.traces = Traces(self.node)
         self.alive: set[str] = set()
         self.refused: dict[str, str] = {}  # nodes that were not believed, and why
-        self._own: dict[str, Any] = {}
+        self.heard_ms: dict[str, int] = {}  # when a node that is known has last said something
+        self._joining = Joining(description)
+        self._called: list[str] = []  # the addresses that the transport was opened with
+        self._opening = asyncio.Lock()
         self._seals: dict[str, Seal] = {}
         self._deliveries: list[Delivery] = []
         self._events: list[tuple[str, bytes]] = []
@@ -108,6 +112,7 @@ class Host:
         """Everything as the disk says."""
         now = now_ms()
         reader = self.tenant.store.reader
+        self._joining.restore(self.tenant.store)
         for _, data in self.tenant.store.documents(RECORD):
             with suppress(NotBelieved):
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
@@ -139,11 +144,7 @@ class Host:
         """After everything that the node keeps has been told to the brokers again."""
         for type_ in self._types:
             self._advertise(type_)
-        await self.transport.open(
-            list(self.description.listen),
-            self.description.connect(),
-            self._identity.paths if self._identity is not None else None,
-        )
+        await self._open()
         self._say()
         self._ticker = asyncio.create_task(self._tick())
         self._hello()
@@ -162,7 +163,7 @@ class Host:
             await self.tenant.store.submit(staged.save)
 
     def keep_only(self, clients: set[str]) -> None:
-        """Clients of this node that nobody knows any more, such as the listener of a stream that ended with the node, are gone."""
+        """Clients of this node that nobody knows any more, such as listeners of streams that ended with it, are gone."""
         for broker in self.planes.brokers:
             for name in [self._local(name) for name in broker.clients]:
                 if name.startswith(HELD_BACK) and name not in clients:
@@ -217,8 +218,9 @@ class Host:
         return Pending(writes, [lambda: self._stored(staged, deliveries, events, changes)])
 
     def _stored(self, staged: Staged, deliveries: list[Delivery], events: list[tuple[str, bytes]], changes: list[Change]) -> None:
+        neighbours = self._federation.neighbours[self.node]
         for peer, frames in staged.frames.items():
-            seal = self.seal(peer)
+            seal = self.seal(peer) if peer in neighbours else None  # what a link still owes waits until there is one again
             if seal is not None:
                 for data in packets(frames):
                     self.transport.send(peer, wire.encode(wire.Frames(seal.close(data))))
@@ -352,6 +354,7 @@ class Host:
         if seal is None:
             raise NotBelieved("its record is not known yet")
         frames = wire.frames(seal.open(sealed))
+        self.heard_ms[sender] = now_ms()
         if not self.tenant.store.has_room(ROOM):
             METRICS.count("federation_postponed", sender)
             return  # not acknowledged: it comes again
@@ -431,7 +434,7 @@ class Host:
 
     def _say(self) -> None:
         """Sign anew what this node says of itself."""
-        record = msgspec.structs.replace(self.description.own(), version=now_ms(), **self._own)
+        record = msgspec.structs.replace(self.description.own(), version=now_ms(), links=self._links())
         if self._identity is not None:
             record = msgspec.structs.replace(record, certificate=self._identity.certificate.pem)
         known = self.knowledge.get(self.node)
@@ -439,16 +442,38 @@ class Host:
             record = msgspec.structs.replace(record, version=known.record.version + 1)
         self._learn([self.knowledge.sign(record)])
 
-    def link_to(self, peer: str, rule: Any) -> None:
-        """From now on there is a link, if the other end wants it as well; None: there is none."""
-        links = dict(self.description.own().links) | self._own.get("links", {})
-        if rule is None:
-            links.pop(peer, None)
-        else:
-            links[peer] = rule
-        self._own["links"] = links
+    async def join(self, to: str, node: str, rule: ExportRule) -> None:
+        """From now on there is a link to a node, if the other end wants it as well; `to`: call there, and not only wait."""
+        if to:
+            check_address(to, is_secure=self._identity is not None)
+        await self._steer(self._joining.join(to, node, rule))
+
+    async def change_rule(self, peer: str, rule: ExportRule) -> None:
+        """From now on this may go over the link, and nothing else."""
+        await self._steer(self._joining.change(peer, rule))
+
+    async def leave(self, peer: str) -> None:
+        """There is no link to a node any more, whatever the configuration says."""
+        known = self.knowledge.get(peer)
+        await self._steer(self._joining.leave(peer, known.record.listen if known is not None else ()))
+
+    async def _steer(self, writes: list[Any]) -> None:
+        await self.tenant.store.submit(*writes)
         self._say()
         self._hello()
+        async with self._opening:
+            if self._joining.addresses(self.knowledge.records()) != self._called:
+                await self._open()
+        self._hello()
+
+    async def _open(self) -> None:
+        """Open the transport, or open it again with other addresses to call; what is lost meanwhile, the links send again."""
+        called = self._joining.addresses(self.knowledge.records())
+        tls = self._identity.paths if self._identity is not None else None
+        await self.transport.close()
+        self.alive.clear()
+        await self.transport.open(list(self.description.listen), called, tls)
+        self._called = called
 
     def _hello(self) -> None:
         known = self.knowledge.get(self.node)
@@ -459,6 +484,8 @@ class Host:
         if sender == self.node:
             return
         self._learn([hello.own])
+        if self.knowledge.get(sender) is not None:
+            self.heard_ms[sender] = now_ms()
         if news := self.knowledge.newer_than(hello.known):
             self.transport.send(sender, wire.encode(wire.Records(news)))
         elif self.knowledge.lacks(hello.known):
@@ -485,14 +512,13 @@ class Host:
 
     def _welcome(self, record: Record) -> None:
         """A node that this one was told to link to by its address only has said who it is."""
-        rule = self.description.awaited(record)
-        if rule is not None and record.node != self.node and record.node not in self._links():
-            self._own["links"] = self._links() | {record.node: rule}
+        known = self.knowledge.get(self.node)
+        if known is not None and known.signed is not None and record.node != self.node and known.record.links != self._links():
             asyncio.get_running_loop().call_soon(self._say)
             asyncio.get_running_loop().call_soon(self._hello)
 
-    def _links(self) -> dict[str, Any]:
-        return dict(self._own.get("links", self.description.own().links))
+    def _links(self) -> dict[str, ExportRule]:
+        return self._joining.links(self.knowledge.records())
 
     def _rewire(self) -> None:
         federation = self.knowledge.federation()
