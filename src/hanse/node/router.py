@@ -1,4 +1,6 @@
-"""The way to the broker, for everything in a node that has a request: of one that is alone here, of one among others in `federation`."""
+"""The way to the broker, for everything in a node that has a request: of one that is alone here, of one among others in
+`federation`.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ class Pending(Struct):
 
 class Router(Protocol):
     is_federated: bool
+
     @property
     def broker(self) -> Broker:
         """To look at: where scopes, clients and subscriptions are."""

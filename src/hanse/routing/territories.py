@@ -1,7 +1,8 @@
 """Areas drawn exactly: polygons that nodes are given, and for the rest of the earth the cell of points nearest to a node.
 
-`Areas` divides the earth into fields of degrees, as the DisGB authors do; the nodes of one city would all share a field. Here every
-point belongs to one node, however close they are. What a geofence touches may be told too generously, never too narrowly.
+`Areas` divides the earth into fields of degrees, as the DisGB authors do; the nodes of one city would all share a field.
+Here every point belongs to one node, however close they are. What a geofence touches may be told too generously, never too
+narrowly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Asking other nodes for what they keep, and answering them, under the export rules.
 
-A question goes straight to the node that has an answer, over zenoh, enciphered for that node alone; whoever carries it learns nothing.
-What is asked and answered is in the node's own shapes, with expanded names: no @context is needed. A node answers only with what its
-export rules let go to the one who asks, as it would see it, and looks again whether that is still what was asked for.
+A question goes straight to the node that has an answer, over zenoh, enciphered for that node alone; whoever carries it
+learns nothing. What is asked and answered is in the node's own shapes, with expanded names: no @context is needed. A node
+answers only with what its export rules let go to the one who asks, as it would see it, and looks again whether that is
+still what was asked for.
 """
 
 from __future__ import annotations

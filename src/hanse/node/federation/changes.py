@@ -1,8 +1,8 @@
 """A change of an entity as a notification that travels, and as a change again at the other end.
 
-The notification's attributes are those of the entity after the change (of a deleted one, before it), which is what filters see. What a
-subscriber may want beyond that is in the payload: one member "@" for the entity, and one for each changed attribute, by its name,
-so that export rules which take out an attribute take that out as well.
+The notification's attributes are those of the entity after the change (of a deleted one, before it), which is what filters
+see. What a subscriber may want beyond that is in the payload: one member "@" for the entity, and one for each changed
+attribute, by its name, so that export rules which take out an attribute take that out as well.
 """
 
 from __future__ import annotations

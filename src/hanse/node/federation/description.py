@@ -1,7 +1,8 @@
 """A federation as a file says it, and this node's place in it.
 
-One file can describe a whole federation, for `hanse federation up` and for nodes that are set up together; or a node's own configuration
-names its links, and it gets to know the others from them. Names of types in rules may be short: they stand for the default vocabulary.
+One file can describe a whole federation, for `hanse federation up` and for nodes that are set up together; or a node's own
+configuration names its links, and it gets to know the others from them. Names of types in rules may be short: they stand
+for the default vocabulary.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who a node is: a certificate that its community signed, and what follows from it.
 
-A certificate names the node (common name) and its community (organization). A node signs what it says of itself, so that it can be
-passed on by others and still be believed; and any two nodes have a key in common that nobody else can compute, with which they
-encipher what one sends the other, whoever carries it.
+A certificate names the node (common name) and its community (organization). A node signs what it says of itself, so that it
+can be passed on by others and still be believed; and any two nodes have a key in common that nobody else can compute, with
+which they encipher what one sends the other, whoever carries it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _named(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> str:
 
 
 class Identity:
-    """This node: its certificate and key, and the communities that it trusts."""
+    """A node itself: its certificate and key, and the communities that it trusts."""
 
     def __init__(self, certificate: Path, key: Path, trust: Path) -> None:
         self.paths = certificate, key, trust
@@ -124,8 +124,8 @@ def _derived(secret: bytes, purpose: bytes) -> bytes:
 class Seal:
     """Enciphers what goes to one other node, and takes what comes from it; without certificates it only wraps.
 
-    Nonces count up from where the clock stands, so that none comes twice, even after a restart. What is replayed is found out by the
-    numbers of the link, not here.
+    Nonces count up from where the clock stands, so that none comes twice, even after a restart. What is replayed is found out
+    by the numbers of the link, not here.
     """
 
     def __init__(self, here: str, there: str, cipher: ChaCha20Poly1305 | None, now_ns: int) -> None:

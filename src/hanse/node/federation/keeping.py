@@ -1,7 +1,8 @@
-"""What a federated node stores so that a crash changes nothing: what its brokers handled, what its links owe, and where each link is.
+"""What a federated node stores so that a crash changes nothing: what its brokers handled, what its links owe, and where each
+link is.
 
-A broker is a pure function of what it was told. So its state is stored whole from time to time, and in between only what it was
-told since; after a crash it is told that again, and what it then wants done has been done already.
+A broker is a pure function of what it was told. So its state is stored whole from time to time, and in between only what it
+was told since; after a crash it is told that again, and what it then wants done has been done already.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class SaveFederation(Struct):
             )
         if self.whole is not None:
             connection.execute(
-                "INSERT INTO documents(kind, id, data) VALUES (?, '', ?) ON CONFLICT(kind, id) DO UPDATE SET data = excluded.data",
+                """INSERT INTO documents(kind, id, data) VALUES (?, '', ?)
+                ON CONFLICT(kind, id) DO UPDATE SET data = excluded.data""",
                 (WHOLE, msgspec.msgpack.encode(self.whole)),
             )
             connection.execute("DELETE FROM broker_journal WHERE n <= ?", (self.whole.journal,))

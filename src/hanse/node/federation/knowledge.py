@@ -1,7 +1,7 @@
 """What every node knows of all: the records that each node signs of itself, and the federation that they make up.
 
-Records spread from node to node; of two the newer one counts, so that all come to know the same, in whatever order they hear it. A
-link is there when both of its ends say so.
+Records spread from node to node; of two the newer one counts, so that all come to know the same, in whatever order they
+hear it. A link is there when both of its ends say so.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Knowledge:
         certificate = self._identity.believe(record.certificate)
         if (certificate.node, certificate.community) != (record.node, record.community):
             raise NotBelieved(
-                f"the record of {record.node!r} of {record.community!r} has the certificate of {certificate.node!r} of {certificate.community!r}"
+                f"the record of {record.node!r} of {record.community!r} has the certificate of {certificate.node!r}"
+                f" of {certificate.community!r}"
             )
         certificate.verify(signed.record, signed.signature)
         return certificate

@@ -1,7 +1,7 @@
 """The links of a node: a `ReliableLink` to each neighbour, kept in the store, over a transport that promises nothing.
 
-What is to be sent is staged with what caused it; it leaves when both are on the disk. So is every acknowledgement. After a crash
-each link goes on where the disk says it was, and what the other end has already it does not take twice.
+What is to be sent is staged with what caused it; it leaves when both are on the disk. So is every acknowledgement. After a
+crash each link goes on where the disk says it was, and what the other end has already it does not take twice.
 """
 
 from __future__ import annotations

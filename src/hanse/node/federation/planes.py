@@ -1,7 +1,8 @@
 """The brokers of a node: one for each strategy of the federation, and which of them a request or a notification is for.
 
-A federation has one strategy, and others for certain types of entities. Every notification is one broker's alone, by its types, so
-that nothing is delivered twice; subscriptions are held by all, because an entity may have more types than they name.
+A federation has one strategy, and others for certain types of entities. Every notification is one broker's alone, by its
+types, so that nothing is delivered twice; subscriptions are held by all, because an entity may have more types than they
+name.
 """
 
 from __future__ import annotations

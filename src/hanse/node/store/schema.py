@@ -1,12 +1,12 @@
 """The tables of one tenant's database, and how an older one becomes a newer one.
 
-`entities` holds every entity as one JSON document, numbered in order of creation. `facts` says what its attributes are worth, for
-queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by `facts_by_value`,
-in order of values. Both carry the number of the entity's set of types, so that "entities of this type with a value like that" is
-answered from one index. `places` is the R*Tree of the geometries. `history`, `log`, `deliveries` and `dead_letters` only grow and
-are trimmed from their old ends; a log record refers to rows of history, so that nothing is kept twice. `broker_journal`,
-`link_outbox` and `links` are what a federated node needs to go on after a crash. Everything else that the node keeps is a document
-of some kind.
+`entities` holds every entity as one JSON document, numbered in order of creation. `facts` says what its attributes are
+worth, for queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by
+`facts_by_value`, in order of values. Both carry the number of the entity's set of types, so that "entities of this type
+with a value like that" is answered from one index. `places` is the R*Tree of the geometries. `history`, `log`, `deliveries`
+and `dead_letters` only grow and are trimmed from their old ends; a log record refers to rows of history, so that nothing is
+kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on after a crash. Everything
+else that the node keeps is a document of some kind.
 """
 
 from __future__ import annotations
@@ -122,7 +122,13 @@ CREATE TABLE dead_letters(
 
 _FEDERATION: Final = """
 -- requests and messages that brokers have handled since their state was last stored whole, in order
-CREATE TABLE broker_journal(n INTEGER PRIMARY KEY, plane INTEGER NOT NULL, at_ms INTEGER NOT NULL, sender TEXT NOT NULL, message BLOB NOT NULL);
+CREATE TABLE broker_journal(
+    n INTEGER PRIMARY KEY,
+    plane INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    sender TEXT NOT NULL,
+    message BLOB NOT NULL
+);
 
 -- what the other end of a link has not acknowledged yet, in order
 CREATE TABLE link_outbox(n INTEGER PRIMARY KEY, peer TEXT NOT NULL, keep INTEGER NOT NULL, message BLOB NOT NULL);
