@@ -43,10 +43,10 @@ def changes(draw: st.DrawFn) -> Change:
         new = parse_entity({"id": "urn:e:1", "type": ["Room", "Hall"]} | draw(bodies) | draw(scopes), CORE, T2)
         return operations.replace(old, new, T2)
     if kind == "purge":
-        change = operations.purge(old, T2, keep=None, drop={CORE.expand_term("a")})
+        change: Any = operations.purge(old, T2, keep=None, drop={CORE.expand_term("a")})
     else:
         change = operations.append(old, parse_fragment(draw(bodies) | draw(scopes), CORE, T2), T2)
-    found = getattr(change, "change", change)
+    found: Change | None = getattr(change, "change", change)
     return found if found is not None else operations.create(old, T1)
 
 

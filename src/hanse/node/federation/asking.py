@@ -20,6 +20,7 @@ from hanse.model import InvalidInput, Notification
 from hanse.ngsild.entity import Entity, Instance
 from hanse.ngsild.errors import NgsiLdError
 from hanse.ngsild.geofences import place
+from hanse.ngsild.models import DataModel
 from hanse.ngsild.query import EntityQuery, matches
 from hanse.ngsild.representation import View
 from hanse.ngsild.temporal import Page
@@ -58,6 +59,14 @@ class WantEvolutions(Struct, frozen=True, tag=True):
     query: EntityQuery = EntityQuery()
 
 
+class WantModels(Struct, frozen=True, tag=True):
+    """The data models that a node knows."""
+
+
+class Models(Struct, frozen=True, tag=True):
+    models: list[DataModel]
+
+
 class Entities(Struct, frozen=True, tag=True):
     entities: list[Entity]
     count: int | None = None
@@ -72,8 +81,8 @@ class Refusal(Struct, frozen=True, tag=True):
     reason: str
 
 
-Question = WantEntities | WantEntity | WantEvolutions
-Answer = Entities | Evolutions | Refusal
+Question = WantEntities | WantEntity | WantEvolutions | WantModels
+Answer = Entities | Evolutions | Models | Refusal
 
 _encode = msgspec.msgpack.Encoder().encode
 _question = msgspec.msgpack.Decoder(Question).decode
@@ -84,7 +93,7 @@ class Failed(Exception):
     """A node could not be asked, or has refused; the message says why."""
 
 
-async def ask(host: Host, node: str, question: Question, timeout_s: float = TIMEOUT_S) -> Entities | Evolutions:
+async def ask(host: Host, node: str, question: Question, timeout_s: float = TIMEOUT_S) -> Entities | Evolutions | Models:
     seal = host.seal(node)
     if seal is None:
         raise Failed(f"{node} has not said yet who it is")
@@ -144,6 +153,8 @@ class Answering:
             return Entities([seen] if seen is not None else [])
         if isinstance(question, WantEntities):
             return await self._entities(viewer, question.query)
+        if isinstance(question, WantModels):
+            return Models(host.tenant.models.all())
         return await self._evolutions(viewer, question)
 
     def _seen(self, viewer: str, entity: Entity) -> Entity | None:
@@ -205,12 +216,27 @@ class Answering:
         return Evolutions(Page(kept, page.is_partial), len(kept) if count is not None else None)
 
 
-async def gather(host: Host, nodes: list[str], question: Question) -> tuple[dict[str, Entities | Evolutions], list[str]]:
+async def share_models(host: Host, node: str) -> None:
+    """Hear which data models a neighbour knows; what is news spreads on from here by the next greeting."""
+    try:
+        answer = await ask(host, node, WantModels())
+    except Failed as error:
+        log.info("data models could not be compared", reason=str(error))
+        return
+    for model in answer.models if isinstance(answer, Models) else ():
+        try:
+            if await host.tenant.models.take(model, node):
+                log.info("data model learnt", type=model.type, origin=node)
+        except NgsiLdError as error:
+            host.refuse(node, f"a data model: {error}")
+
+
+async def gather(host: Host, nodes: list[str], question: Question) -> tuple[dict[str, Answer], list[str]]:
     """What nodes answer, by their names, and what to warn of: who did not."""
     warnings = [f"{node} is away" for node in nodes if node not in host.alive]
     there = [node for node in nodes if node in host.alive]
     answers = await asyncio.gather(*(ask(host, node, question) for node in there), return_exceptions=True)
-    found: dict[str, Entities | Evolutions] = {}
+    found: dict[str, Answer] = {}
     for node, answer in zip(there, answers, strict=True):
         if isinstance(answer, Failed):
             warnings.append(str(answer))
@@ -221,5 +247,5 @@ async def gather(host: Host, nodes: list[str], question: Question) -> tuple[dict
     return found, warnings
 
 
-def found_in(answers: dict[str, Entities | Evolutions]) -> list[Found]:
+def found_in(answers: dict[str, Answer]) -> list[Found]:
     return [Found(answer.entities, answer.count) for answer in answers.values() if isinstance(answer, Entities)]

@@ -19,7 +19,7 @@ from hanse.model import WORLD, Advertisement, InvalidInput, Selector
 from hanse.ngsild.errors import NgsiLdError
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
-from hanse.node.federation.asking import Answering
+from hanse.node.federation.asking import Answering, share_models
 from hanse.node.federation.changes import change_of, notification_of
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.joining import Joining, check_address
@@ -87,6 +87,7 @@ class Host:
         self._flush_due = False
         self._resyncs = False
         self._types: dict[str, int] = {}
+        self._comparing: dict[str, asyncio.Task[None]] = {}
         self._ticker: asyncio.Task[None] | None = None
         self._stopped = False
         for record in description.records():
@@ -478,18 +479,26 @@ class Host:
     def _hello(self) -> None:
         known = self.knowledge.get(self.node)
         if known is not None and known.signed is not None:
-            self.transport.call(wire.encode(wire.Hello(known.signed, self.knowledge.versions())))
+            self.transport.call(wire.encode(wire.Hello(known.signed, self.knowledge.versions(), self.tenant.models.digest())))
 
     def _greeted(self, sender: str, hello: wire.Hello) -> None:
         if sender == self.node:
             return
         self._learn([hello.own])
+        if hello.models != self.tenant.models.digest() and sender in self._federation.neighbours[self.node]:
+            self._compare_models(sender)
         if self.knowledge.get(sender) is not None:
             self.heard_ms[sender] = now_ms()
         if news := self.knowledge.newer_than(hello.known):
             self.transport.send(sender, wire.encode(wire.Records(news)))
         elif self.knowledge.lacks(hello.known):
             self._hello()
+
+    def _compare_models(self, sender: str) -> None:
+        if sender not in self._comparing:  # once at a time
+            task = asyncio.create_task(share_models(self, sender))
+            self._comparing[sender] = task
+            task.add_done_callback(lambda _: self._comparing.pop(sender, None))
 
     def _learn(self, records: list[Signed]) -> None:
         writes = []

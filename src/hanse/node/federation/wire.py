@@ -70,10 +70,13 @@ class Signed(Struct, frozen=True, array_like=True):
 
 
 class Hello(Struct, frozen=True, tag=True):
-    """Said to everyone when a node comes, and every so often: itself, and which versions of others it knows."""
+    """Said to everyone when a node comes, and every so often: itself, which versions of others it knows, and a digest of the
+    data models that it has.
+    """
 
     own: Signed
     known: dict[str, int]
+    models: str = ""
 
 
 class Records(Struct, frozen=True, tag=True):
