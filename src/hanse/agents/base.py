@@ -98,6 +98,7 @@ class Agent:
     whole: ClassVar[bool] = False  # whether `adapt` gives whole entities: an attribute that is missing is then gone
     line_max: int = LINE_MAX
     backoff_s: float = BACKOFF_S
+    stop_s: float = STOP_S_MAX
 
     def __init__(self) -> None:
         self.counters = Counters()
@@ -193,14 +194,14 @@ class Agent:
             if stopping.done():
                 await _end(telling)
                 if await self.finish():
-                    await asyncio.wait({reading}, timeout=STOP_S_MAX)
+                    await asyncio.wait({reading}, timeout=self.stop_s)
             if not reading.done():
                 await _end([reading])
             line.close()
             if not stopping.done():
                 await asyncio.wait([writing, stopping, *telling], return_when=asyncio.FIRST_COMPLETED)
             if not writing.done():
-                await asyncio.wait({writing}, timeout=STOP_S_MAX)
+                await asyncio.wait({writing}, timeout=self.stop_s)
         finally:
             await _end(tasks)
             await self.disconnect()
@@ -211,7 +212,11 @@ class Agent:
         return self.counters
 
     async def _read(self, node: NodeClient, line: Line[_Item], patience_s: float, *, once: bool) -> None:
-        await self._insist(partial(self.prepare, node), patience_s)
+        try:
+            await self._insist(partial(self.prepare, node), patience_s)
+        except NgsiLdClientError as error:
+            if error.status != 404:  # a tenant that the first write will make
+                raise
         pause_s = self.backoff_s
         while True:
             try:
@@ -305,9 +310,9 @@ class Agent:
         try:
             reply = await self._insist(lambda: node.request("POST", path, params=params, json=query), patience_s)
         except NgsiLdClientError as error:
-            if error.status not in TOO_MUCH_OR_WRONG:
+            if error.status not in TOO_MUCH_OR_WRONG and error.status != 404:
                 raise
-            return  # an id that is none, say: writing will tell which
+            return  # an id that is none: writing will tell which; a tenant that is none: the first write makes it
         for found in reply.data:
             if found["id"] in unknown:
                 self._memory.recall(found, *unknown[found["id"]])
@@ -370,11 +375,11 @@ class Agent:
         while True:
             stream = node.subscribe(**interest)
             try:
-                async with stream:
-                    async for notification in stream:
-                        pause_s = self.backoff_s
-                        for entity in notification.get("data", []):
-                            await self._command(entity)
+                await stream.open()
+                async for notification in stream:
+                    pause_s = self.backoff_s
+                    for entity in notification.get("data", []):
+                        await self._command(entity)
             except NgsiLdClientError as error:
                 if error.status not in AWAY and error.status != 404:  # 404: the node has forgotten the subscription
                     raise
@@ -382,6 +387,7 @@ class Agent:
                 self.note(f"{error}; trying again")
             finally:
                 self.counters.lost += stream.gaps
+                await stream.close()
             await self._pause(pause_s)
             pause_s = min(2 * pause_s, BACKOFF_MAX_S)
 

@@ -117,7 +117,7 @@ class Realtime:
             "category": prop(["public", "tracked"]),
             "serviceProvided": prop(["urbanTransit"]),
             "serviceStatus": prop("onRoute" if trip.trip_id or route else "outOfService"),
-            "location": point(position.longitude, position.latitude, at=at),
+            "location": point(round(position.longitude, 5), round(position.latitude, 5), at=at),  # they are 32-bit numbers
         }
         if position.HasField("speed") and math.isfinite(position.speed) and position.speed >= 0:
             entity["speed"] = prop(round(position.speed * _KMH, 1), unit="KMH", at=at)

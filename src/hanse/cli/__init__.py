@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from hanse.client.errors import NgsiLdClientError
 from hanse.model.errors import InvalidInput
 
-NOUNS: Final = ("serve", "config", "get", "pub", "sub", "letters", "models", "backup", "simulate", "study", "scopes")
+NOUNS: Final = ("serve", "config", "get", "pub", "sub", "letters", "models", "backup", "simulate", "study", "scopes", "agent")
 
 
 class _Nouns(MutableMapping[str, Any]):
