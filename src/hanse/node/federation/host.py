@@ -16,7 +16,8 @@ import msgspec
 import structlog
 
 from hanse.model import WORLD, Advertisement, InvalidInput, Selector
-from hanse.ngsild.errors import NgsiLdError
+from hanse.ngsild.errors import NgsiLdError, TooManyPending
+from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
 from hanse.node.federation.asking import Answering, share_models
@@ -32,7 +33,7 @@ from hanse.node.federation.transport import Transport
 from hanse.node.federation.wire import Envelope, Record, Signed
 from hanse.node.metrics import METRICS
 from hanse.node.router import Pending, now_ms
-from hanse.node.store import BuryDelivery, DeleteDocument, Delivery, PutDelivery, PutDocument
+from hanse.node.store import BuryDelivery, CommitFailed, Delivery, PutDelivery, PutDocument
 from hanse.routing import messages as m
 from hanse.routing.guard import Guard
 from hanse.routing.messages import IRREPLACEABLE, innermost
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hanse.model import Geofence, Location, Subscription
-    from hanse.ngsild.entity import Change
+    from hanse.ngsild.entity import Change, Entity
     from hanse.node.federation.description import Description
     from hanse.node.tenant import Tenant
     from hanse.routing import Broker, ExportRule, Federation, Settings
@@ -51,6 +52,7 @@ TICK_S: Final = 0.2
 BROKER_TICK_S: Final = 1.0
 HELLO_S: Final = 5.0
 JOURNAL_MAX: Final = 5_000  # messages after which the state of the brokers is stored whole
+RETRY_S: Final = 0.05
 ROOM: Final = 1_000  # writes that must fit into the store's queue, or what comes over links has to come again
 HELD_BACK: Final = "ngsi-ld/", "csource/"  # names that every node gives its own clients
 _SEALED: Final = b"frames"
@@ -88,6 +90,8 @@ class Host:
         self._resyncs = False
         self._types: dict[str, int] = {}
         self._comparing: dict[str, asyncio.Task[None]] = {}
+        self._postponed: Pending | None = None  # what the store had no room for
+        self._recovering: asyncio.Task[None] | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._stopped = False
         for record in description.records():
@@ -143,12 +147,22 @@ class Host:
 
     async def start(self) -> None:
         """After everything that the node keeps has been told to the brokers again."""
-        for type_ in self._types:
-            self._advertise(type_)
+        await self._advertise_all()
         await self._open()
         self._say()
         self._ticker = asyncio.create_task(self._tick())
         self._hello()
+
+    async def _advertise_all(self) -> None:
+        """What is here already, of a node that was alone before; what was advertised then is not said again."""
+        if not self.knowledge.terms.advertise_ids:
+            for type_ in self._types:
+                self._advertise(self._offer(type_))
+        elif self.tenant.publisher not in self.broker.clients:
+            for id_ in await self.tenant.store.ids(EntityQuery()):
+                entity = self.tenant.store.entity(id_)
+                for type_ in entity.types if entity is not None else ():
+                    self._advertise(self._offer(type_, id_))
 
     async def stop(self) -> None:
         self._stopped = True
@@ -173,6 +187,8 @@ class Host:
     # --- requests of clients here -----------------------------------------------------------------------------------
 
     def handle(self, request: m.Request) -> list[m.Effect]:
+        if self._recovering is not None:
+            raise CommitFailed("the store has failed, and the node goes back to what is stored; try again in a moment")
         request = self._qualified(request)
         told = wire.encode(request)
         found: list[m.Effect] = []
@@ -208,15 +224,16 @@ class Host:
         staged = self.links.take()
         deliveries, events, changes, writes = self._deliveries, self._events, self._changes, self._writes
         self._deliveries, self._events, self._changes, self._writes = [], [], [], []
-        if self._since_whole >= JOURNAL_MAX:
-            self._since_whole = 0
-            staged.save.whole = Whole(self._journal, self.planes.dump())
+        postponed, self._postponed = self._postponed, None
         if staged.is_empty and not deliveries and not events and not changes and not writes:
-            return None
+            return postponed
         if not staged.save.is_empty:
             writes.append(staged.save)
         writes += map(PutDelivery, deliveries)
-        return Pending(writes, [lambda: self._stored(staged, deliveries, events, changes)])
+        after = [lambda: self._stored(staged, deliveries, events, changes)]
+        if postponed is not None:
+            return Pending(postponed.writes + writes, postponed.after + after)
+        return Pending(writes, after)
 
     def _stored(self, staged: Staged, deliveries: list[Delivery], events: list[tuple[str, bytes]], changes: list[Change]) -> None:
         neighbours = self._federation.neighbours[self.node]
@@ -232,9 +249,18 @@ class Host:
             self.tenant.subscriptions.committed(change)
 
     def failed(self) -> None:
-        """The disk has refused what the brokers believe: go back to what it has."""
-        log.error("what the node was told could not be stored; going back to what is stored")
+        """The disk has refused what the brokers believe: go back to what it has, once nothing is on its way there any more."""
+        if self._recovering is None:
+            log.error("what the node was told could not be stored; it goes back to what is stored")
+            self._recovering = asyncio.create_task(self._recover())
+
+    async def _recover(self) -> None:
+        while not self.tenant.store.is_idle:  # noqa: ASYNC110  it is rare, and nobody else needs to know
+            await asyncio.sleep(RETRY_S)
+        self._deliveries, self._events, self._changes, self._writes = [], [], [], []
+        self._postponed = None
         self.restore()
+        self._recovering = None
 
     def _flush_soon(self) -> None:
         if not self._flush_due:
@@ -243,6 +269,8 @@ class Host:
 
     def _flush(self) -> None:
         self._flush_due = False
+        if self._recovering is not None:
+            return
         pending = self.take()
         if pending is None:
             return
@@ -256,8 +284,9 @@ class Host:
 
         try:
             self.tenant.store.submit(*pending.writes).add_done_callback(done)
-        except NgsiLdError as error:
-            log.warning("the store takes nothing more for now", error=str(error))
+        except TooManyPending:
+            self._postponed = pending  # the ticker tries again
+        except NgsiLdError:
             self.failed()
 
     # --- names ------------------------------------------------------------------------------------------------------
@@ -287,12 +316,27 @@ class Host:
         """An entity has changed: what the node has is advertised before it is published, and withdrawn after."""
         publisher = self.tenant.publisher
         notification = notification_of(change, id_=id_, publisher=publisher, location=where, geofence=geofence)
-        for type_ in self._more(change):
-            self._advertise(type_)
+        if not self.tenant.store.has_room(ROOM):
+            raise TooManyPending("the node has more to store than it can take just now; try again in a moment")
+        more, less = self._more(change), self._less(change)
+        for offer in self._offers(change.after, more):
+            self._advertise(offer)
         effects = self.handle(m.Publish(notification))
-        for type_ in self._less(change):
-            self.handle(m.Unadvertise(publisher, _offer(type_)))
+        for offer in self._offers(change.before, less):
+            self.handle(m.Unadvertise(publisher, offer.id))
         return effects
+
+    def _offers(self, entity: Entity | None, types: list[str]) -> list[Advertisement]:
+        """What is advertised of an entity whose node has these types for the first time, or has lost them."""
+        if entity is None or not types:
+            return []
+        if self.knowledge.terms.advertise_ids:
+            return [self._offer(type_, entity.id) for type_ in types]
+        return [self._offer(type_) for type_ in types]
+
+    def _offer(self, type_: str, entity: str | None = None) -> Advertisement:
+        id_ = f"type {type_}" if entity is None else f"entity {entity} {type_}"
+        return Advertisement(id=id_, client=self.tenant.publisher, selectors=(Selector(type=type_, id=entity),))
 
     def core(self, subscription: Subscription) -> Subscription:
         """Where nothing is routed by place, the exact check is the subscriber's node's: a geometry is more than a point."""
@@ -300,33 +344,28 @@ class Host:
         return subscription if by_place else msgspec.structs.replace(subscription, geofence=WORLD)
 
     def _more(self, change: Change) -> list[str]:
-        """The types that the node has entities of for the first time, or again."""
+        """The types that the node has entities of for the first time, or again; by entity, if that is how it is advertised."""
         before = change.before.types if change.before is not None else ()
-        found = []
-        for type_ in change.after.types if change.after is not None else ():
-            if type_ not in before:
-                self._types[type_] = self._types.get(type_, 0) + 1
-                if self._types[type_] == 1:
-                    found.append(type_)
-        return found
+        new = [type_ for type_ in (change.after.types if change.after is not None else ()) if type_ not in before]
+        for type_ in new:
+            self._types[type_] = self._types.get(type_, 0) + 1
+        return new if self.knowledge.terms.advertise_ids else [type_ for type_ in new if self._types[type_] == 1]
 
     def _less(self, change: Change) -> list[str]:
         """The types that it has no entities of any more."""
         after = change.after.types if change.after is not None else ()
-        found = []
-        for type_ in change.before.types if change.before is not None else ():
-            if type_ not in after:
-                self._types[type_] = self._types.get(type_, 1) - 1
-                if self._types[type_] <= 0:
-                    del self._types[type_]
-                    found.append(type_)
-        return found
+        old = [type_ for type_ in (change.before.types if change.before is not None else ()) if type_ not in after]
+        for type_ in old:
+            self._types[type_] = self._types.get(type_, 1) - 1
+        gone = [type_ for type_ in old if self._types[type_] <= 0]
+        for type_ in gone:
+            del self._types[type_]
+        return old if self.knowledge.terms.advertise_ids else gone
 
-    def _advertise(self, type_: str) -> None:
-        offer = Advertisement(id=_offer(type_), client=self.tenant.publisher, selectors=(Selector(type=type_),))
+    def _advertise(self, offer: Advertisement) -> None:
         for effect in self.handle(m.Advertise(offer)):
             if isinstance(effect, m.Reject):
-                log.warning("a type of entities cannot be advertised", type=type_, reason=effect.reason)
+                log.warning("entities cannot be advertised", offer=offer.id, reason=effect.reason)
 
     # --- what other nodes send --------------------------------------------------------------------------------------
 
@@ -447,6 +486,7 @@ class Host:
         """From now on there is a link to a node, if the other end wants it as well; `to`: call there, and not only wait."""
         if to:
             check_address(to, is_secure=self._identity is not None)
+            node = node or next((record.node for record in self.knowledge.records() if to in record.listen), "")
         await self._steer(self._joining.join(to, node, rule))
 
     async def change_rule(self, peer: str, rule: ExportRule) -> None:
@@ -566,6 +606,8 @@ class Host:
         hello_at = broker_at = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(TICK_S)
+            if self._recovering is not None:
+                continue
             try:
                 now = asyncio.get_running_loop().time()
                 self.links.tick(now_ms())
@@ -579,14 +621,9 @@ class Host:
                 if now - hello_at >= HELLO_S:
                     hello_at = now
                     self._hello()
+                if self._since_whole >= JOURNAL_MAX:
+                    self._since_whole = 0
+                    self.links.staged.save.whole = Whole(self._journal, self.planes.dump())
                 self._flush()
             except (NgsiLdError, InvalidInput):
                 log.exception("a tick of the federation failed")
-
-
-def _offer(type_: str) -> str:
-    return f"type {type_}"
-
-
-def forget(node: str) -> DeleteDocument:
-    return DeleteDocument(RECORD, node)

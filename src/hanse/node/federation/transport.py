@@ -77,7 +77,7 @@ class Transport:
         if publisher is None:
             key = f"{self.prefix}/to/{_chunk(node)}/{_chunk(self.node)}"
             publisher = self._publishers[node] = self._session.declare_publisher(
-                key, congestion_control=zenoh.CongestionControl.BLOCK, express=True
+                key, congestion_control=zenoh.CongestionControl.DROP, express=True
             )
         publisher.put(data)
 
@@ -85,7 +85,7 @@ class Transport:
         """To whoever is there."""
         if self._session is not None:
             me = _chunk(self.node)
-            self._session.put(f"{self.prefix}/to/{me}/{me}/all", data, congestion_control=zenoh.CongestionControl.BLOCK)
+            self._session.put(f"{self.prefix}/to/{me}/{me}/all", data, congestion_control=zenoh.CongestionControl.DROP)
 
     async def ask(self, node: str, data: bytes, timeout_s: float = RPC_S) -> bytes | None:
         """A question to one node and its answer; None: nobody there, or too late."""
@@ -183,6 +183,7 @@ def _config(listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] 
         "scouting/multicast/enabled": False,
         "scouting/gossip/enabled": False,
         "transport/unicast/max_sessions": 1000,
+        "transport/link/tx/queue/size/data": 16,  # a full one drops what the links send again: nobody waits for a slow peer
         "transport/shared_memory/enabled": False,  # it would cost every process tens of megabytes
     }
     if tls is not None:

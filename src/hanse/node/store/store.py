@@ -154,6 +154,11 @@ class Store:
         return self._committer.pending + writes <= self._settings.pending_writes_max
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all that was submitted is settled."""
+        return not self._committer.pending
+
+    @property
     def reader(self) -> sqlite3.Connection:
         """For what is read once, when a node starts, on the loop's thread."""
         return self._reader
