@@ -18,6 +18,7 @@ from hanse.node.http import (
     discovery,
     entities,
     entity_maps,
+    federation,
     health,
     live,
     models,
@@ -63,6 +64,7 @@ PATHS = [
         source_identity,
         models,
         native,
+        federation,
     )
     for path in module.paths
 ]
