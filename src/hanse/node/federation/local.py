@@ -17,6 +17,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -28,6 +29,7 @@ from hanse.node.federation.identity import make_community, make_node
 
 START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 20.0
+LOCAL_HOSTS: Final = ("127.0.0.1", "localhost")
 STATE: Final = "federation.json"  # which processes there are, for whoever comes later
 
 
@@ -40,15 +42,45 @@ class Running(msgspec.Struct):
 
 class LocalFederation:
     def __init__(
-        self, file: Path, folder: Path, *, settings: dict[str, dict[str, Any]] | None = None, secure: bool = False
+        self,
+        file: Path,
+        folder: Path,
+        *,
+        settings: dict[str, dict[str, Any]] | None = None,
+        secure: bool = False,
+        strategy: str = "",
     ) -> None:
-        """`settings`: sections for every node's configuration; `secure`: with certificates, made if there are none."""
-        self.path = file.resolve()
+        """`settings`: sections for every node's configuration; `secure`: with certificates, made if there are none.
+
+        A file with addresses that begin with tls/, or that names a folder of certificates, is secure anyway.
+        `strategy`: another one than the file says.
+        """
         self.folder = folder.resolve()
-        self.described: FederationFile = read_file(file)
+        described = read_file(file)
+        terms = described.federation
+        self._secure = secure or bool(terms.certificates) or any(node.listen.startswith("tls/") for node in described.nodes)
+        self._made = file.resolve().parent / terms.certificates if terms.certificates else self.folder / "certificates"
+        self.path = file.resolve()
+        if strategy or (self._secure and any(node.listen.startswith("tcp/") for node in described.nodes)):
+            self.path = self._changed(described, strategy or terms.strategy)
+        self.described: FederationFile = read_file(self.path)
         self._settings = settings or {}
-        self._secure = secure
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _changed(self, described: FederationFile, strategy: str) -> Path:
+        """The same federation with another strategy, and over TLS if it is to be secure: the nodes read it from a copy."""
+        plain = msgspec.to_builtins(described)
+        terms = plain["federation"]
+        terms["strategy"] = strategy
+        if terms.get("characterisation"):
+            terms["characterisation"] = str(self.path.parent / terms["characterisation"])
+        for node in plain["nodes"] if self._secure else ():
+            if node.get("listen", "").startswith("tcp/"):
+                node["listen"] = "tls/" + node["listen"].removeprefix("tcp/")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        copy = self.folder / "federation.toml"
+        copy.write_text("".join(f"{key} = {_inline(value)}\n" for key, value in plain.items()))
+        return copy
 
     @property
     def nodes(self) -> list[str]:
@@ -62,13 +94,14 @@ class LocalFederation:
 
     # --- up and down ------------------------------------------------------------------------------------------------
 
-    def start(self, *nodes: str) -> None:
-        """All of them, or these; gives back when they answer."""
+    def start(self, *nodes: str, ready: Callable[[str], None] = lambda _node: None) -> None:
+        """All of them, or these; gives back when they answer. `ready` is told of each."""
         chosen = nodes or tuple(self.nodes)
         for node in chosen:
             self._launch(node)
         for node in chosen:
             self._await(node)
+            ready(node)
 
     def stop(self, *nodes: str, kill: bool = False) -> None:
         chosen = [node for node in nodes or tuple(self._processes) if node in self._processes]
@@ -129,12 +162,10 @@ class LocalFederation:
     def _certificates(self, node: str, community: str) -> dict[str, str]:
         if not self._secure:
             return {}
-        folder = self.folder / "certificates"
+        folder = self._made
         trust = folder / "trust.pem"
         if not trust.exists():
-            communities = sorted({described.community for described in self.described.nodes})
-            made = [make_community(name, folder) for name in communities]
-            trust.write_bytes(b"".join(path.read_bytes() for path in made))
+            make_certificates(self.described, folder)
         certificate = folder / f"{node}.pem"
         if not certificate.exists():
             make_node(node, community, folder)
@@ -169,28 +200,81 @@ def _toml(sections: dict[str, dict[str, Any]]) -> str:
     lines: list[str] = []
     for section, values in sections.items():
         lines.append(f"[{section}]")
-        tables = {key: value for key, value in values.items() if isinstance(value, dict)}
-        lines += [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in values.items() if key not in tables]
-        for key, table in tables.items():
-            lines.append(f"[{section}.{key}]")
-            lines += [
-                f"{msgspec.json.encode(name).decode()} = {msgspec.json.encode(value).decode()}" for name, value in table.items()
-            ]
+        lines += [f"{_inline(key)} = {_inline(value)}" for key, value in values.items()]
     return "\n".join(lines) + "\n"
 
 
+def _inline(value: Any) -> str:
+    """A value as TOML, in one line; its strings and numbers are JSON's."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_inline(str(key))} = {_inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return msgspec.json.encode(value).decode()
+
+
+def make_certificates(described: FederationFile, folder: Path, hosts: tuple[str, ...] = LOCAL_HOSTS) -> list[Path]:
+    """An authority for each community, a certificate for each node, trust.pem with all authorities; what is there stays."""
+    for community in sorted({node.community for node in described.nodes}):
+        make_community(checked_name(community, "community"), folder)
+    made = []
+    for node in described.nodes:
+        path = folder / f"{checked_name(node.id, 'node')}.pem"
+        if not path.exists():
+            make_node(node.id, node.community, folder, hosts)
+        made.append(path)
+    trust_all(folder)
+    return made
+
+
+def trust_all(folder: Path) -> Path:
+    """trust.pem, with every authority in the folder; what else is in it stays."""
+    trust = folder / "trust.pem"
+    known = trust.read_text() if trust.exists() else ""
+    known += "".join(text for path in sorted(folder.glob("*.ca.pem")) if (text := path.read_text()) not in known)
+    trust.write_text(known)
+    return trust
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name that can be that of a file."""
+    if not name or not name.isprintable() or "/" in name or name.startswith("."):
+        raise InvalidInput(f"{name!r} is no name for a {what} with certificates: they are kept in files of that name")
+    return name
+
+
 def running(folder: Path) -> Running | None:
-    """What was started there and is still there."""
+    """What was started there and is still there; None: nothing was."""
+    folder = folder.resolve()
     try:
         found = msgspec.json.decode((folder / STATE).read_bytes(), type=Running)
     except (OSError, msgspec.MsgspecError):
         return None
-    return Running(found.file, {node: pid for node, pid in found.pids.items() if _is_there(pid)})
+    return Running(found.file, {node: pid for node, pid in found.pids.items() if _is_there(pid, folder / node)})
 
 
-def _is_there(pid: int) -> bool:
+def stop_running(folder: Path) -> list[str]:
+    """End what was started there; gives the nodes that were."""
+    found = running(folder)
+    if found is None:
+        return []
+    for pid in found.pids.values():
+        os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + STOP_S_MAX
+    for node, pid in found.pids.items():
+        while _is_there(pid, folder.resolve() / node):
+            if time.monotonic() > until:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+    (folder / STATE).unlink(missing_ok=True)
+    return list(found.pids)
+
+
+def _is_there(pid: int, folder: Path) -> bool:
+    """Whether a process is the one that was started for a node: another one may have its number by now."""
     try:
         os.kill(pid, 0)
+        command = Path(f"/proc/{pid}/cmdline")
+        return not Path("/proc/self").exists() or str(folder).encode() in command.read_bytes()
     except OSError:
         return False
-    return True
