@@ -357,19 +357,33 @@ def test_rules_between_attributes() -> None:
 
 
 def test_large_entities_are_told_of_in_short() -> None:
-    found = compiled({"a": {"items": {"type": "string"}}, "b": {"type": "number"}}, required=["c"])
+    properties = {"a": {"items": {"type": "string"}}, "b": {"type": "number"}}
+    found = compiled(properties, required=["c"], additionalProperties=False)
     many = {"value": list(range(50_000))}
-    assert len(told(found, a=many, b="x")) == 1
+    large = "a: it does not fit, and is too large to say why (rule: properties)"
+    wrong = 'b: "x" is not of type "number" (rule: type)'
+    missing = "c: it is missing (rule: required)"
+    unknown = "d: the model does not know it (rule: unevaluatedProperties)"
+    assert told(found, a=many, b="x", d=1) == [large, wrong, missing, unknown]
     assert told(found, "b", a=many, b=1) == []
-    assert told(found, "b", a=many, b="x") == ['b: "x" is not of type "number" (rule: type)']
-    assert told(found, "c", a=many, b=1) == ["c: it is missing (rule: required)"]
+    assert told(found, "b", a=many, b="x") == [wrong]
+    assert told(found, "c", a=many, b=1) == [missing]
+    assert told(found, "d", a=many, d=1) == [unknown]
+    between = compiled({"a": {}}, anyOf=[{"required": ["x"]}, {"required": ["y"]}])
+    assert told(between, a=many)[0].startswith("the entity: it breaks a rule between attributes")
+
+
+def test_many_alternatives_and_many_values_do_not_multiply() -> None:
+    """Each value that fits none of the alternatives has as many reasons: all of them together would take minutes."""
+    found = compiled({"a": {"items": {"oneOf": [{"const": number} for number in range(SCHEMAS_MAX - 10)]}}})
+    assert told(found, a={"value": [-1] * 50_000}) == ["a: it does not fit, and is too large to say why (rule: properties)"]
 
 
 def test_words_are_bounded() -> None:
     found = compiled({f"a{n}": {"type": "number"} for n in range(100)})
-    words = told(found, **{f"a{n}": "x" * 1_000 for n in range(100)})
-    assert len(words) == 1 or len(words) == VIOLATIONS_MAX
-    assert all(len(line) < 1_000 for line in words)
+    words = told(found, **{f"a{n}": "x" * 600 for n in range(100)})
+    assert len(words) == VIOLATIONS_MAX
+    assert all(len(line) < 500 for line in words)
     assert len(told(found, **{f"a{n}": "x" for n in range(100)})) == VIOLATIONS_MAX
 
 

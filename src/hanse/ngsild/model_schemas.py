@@ -17,7 +17,7 @@ from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.uris import is_uri
 
 DEPTH_MAX: Final = 64  # schemas within schemas, references followed
-SCHEMAS_MAX: Final = 5_000  # in one model, after every reference is replaced by what it refers to
+SCHEMAS_MAX: Final = 2_000  # in one model, after every reference is replaced by what it refers to
 PROPERTIES_MAX: Final = 1_000  # of the entity itself
 
 # Where a schema stands: it holds for the entity whatever else holds; perhaps, as one of several; or for something in the entity.

@@ -32,7 +32,8 @@ LINEAGE_MAX: Final = 16  # a model and all that it inherits from
 TITLE_LENGTH_MAX: Final = 500
 VIOLATIONS_MAX: Final = 20  # told of one entity
 WORDS_LENGTH_MAX: Final = 300  # of one violation
-EXPLAINED_BYTES_MAX: Final = 16_384  # of an entity in JSON; of a larger one only the first violation is told: all take too long
+# what is wrong with a value is explained if its bytes in JSON times the parts of the schema are no more: so many errors can it have
+EXPLAINED_MAX: Final = 100_000
 PATTERN_BYTES_MAX: Final = 1_000_000  # of one compiled regular expression
 
 Kind: TypeAlias = Literal["", "Property", "GeoProperty", "Relationship"]  # "": the model does not say
@@ -88,6 +89,7 @@ class CompiledModel(Struct, frozen=True):
     lineage: tuple[str, ...]  # types: the most general first, its own last
     properties: dict[str, ModelProperty]  # by short name
     schema: dict[str, Any]
+    size: int  # how many parts the schema has
     short: dict[str, str]  # expanded -> short name
     validator: Any  # for an entity as a whole
     parts: Any  # for properties by themselves
@@ -231,6 +233,7 @@ def resolve(model: DataModel, others: Mapping[str, DataModel]) -> CompiledModel:
         lineage=tuple(ancestor.type for ancestor in lineage),
         properties=properties,
         schema=merged,
+        size=sum(1 for _ in _objects(merged)),
         short={item.uri: name for name, item in properties.items()},
         validator=_validator(merged),
         parts=_validator({"properties": {name: {"allOf": found} for name, found in own.items() if found}}),
@@ -314,7 +317,9 @@ def _validator(schema: dict[str, Any]) -> Any:
         )
     except jsonschema_rs.ValidationError as error:
         place = "/".join(map(str, (*error.instance_path, *error.schema_path[-1:])))
-        more = "; look-around and references back are not possible" if error.kind.as_dict().get("format") == "regex" else ""
+        more = (
+            "; it must be small, without look-around and references back" if error.kind.as_dict().get("format") == "regex" else ""
+        )
         raise BadRequestData(f"the schema is not valid JSON Schema: {_cut(error.message)} (at {_cut(place)}){more}") from None
     except (ValueError, TypeError, OverflowError, RecursionError, jsonschema_rs.ReferencingError) as error:
         raise BadRequestData(f"the schema is not valid JSON Schema: {_cut(str(error))}") from None
@@ -361,7 +366,7 @@ def violations(
         if len(told) >= VIOLATIONS_MAX:
             break
         if not compiled.parts.is_valid(part):
-            told[_told(_first(compiled.parts, part))] = None
+            told |= dict.fromkeys(_part(compiled, part))
     return list(told)[:VIOLATIONS_MAX]
 
 
@@ -401,29 +406,38 @@ def _wrong_kinds(compiled: CompiledModel, name: str, instances: list[Instance]) 
 
 
 def _broken(compiled: CompiledModel, whole: dict[str, Any], meant: set[str] | None) -> Iterator[str]:
-    if len(msgspec.json.encode(whole)) <= EXPLAINED_BYTES_MAX:
+    if _is_small(compiled, whole):
         for error in compiled.validator.iter_errors(whole):
             if meant is None or meant & _concerned(error):
                 yield _told(error)
-    elif meant is None:
-        yield _told(_first(compiled.validator, whole))
+        return
+    # attribute by attribute; a patch is not held against rules between attributes then: nobody could say whether it broke them
+    names = whole.keys() if meant is None else meant
+    found = [line for name in sorted(names & whole.keys()) for line in _part(compiled, {name: whole[name]})]
+    for name, item in compiled.properties.items():
+        if item.is_required and name not in whole and (meant is None or name in meant):
+            found.append(f"{name}: it is missing (rule: required)")
+    if compiled.schema.get("unevaluatedProperties") is False:
+        unknown = sorted((names & whole.keys()) - compiled.properties.keys() - {"id", "type", "scope"})
+        found += [f"{_cut(name)}: the model does not know it (rule: unevaluatedProperties)" for name in unknown]
+    if not found and meant is None:
+        found.append("the entity: it breaks a rule between attributes, and is too large to say more (rule: allOf)")
+    yield from found
+
+
+def _part(compiled: CompiledModel, part: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with one value of one attribute by itself."""
+    if compiled.parts.is_valid(part):
+        return
+    if _is_small(compiled, part):
+        yield from map(_told, compiled.parts.iter_errors(part))
     else:
-        part = {name: whole[name] for name in meant if name in whole}
-        if not compiled.parts.is_valid(part):
-            yield _told(_first(compiled.parts, part))
-        for name in meant - whole.keys():
-            if name in compiled.properties and compiled.properties[name].is_required:
-                yield f"{name}: it is missing (rule: required)"
+        yield f"{min(part)}: it does not fit, and is too large to say why (rule: properties)"
 
 
-def _first(validator: Any, value: dict[str, Any]) -> Any:
-    import jsonschema_rs
-
-    try:
-        validator.validate(value)
-    except jsonschema_rs.ValidationError as error:
-        return error
-    raise AssertionError("it was not valid a moment ago")
+def _is_small(compiled: CompiledModel, value: dict[str, Any]) -> bool:
+    """Whether all that may be wrong with a value can be listed in no time."""
+    return len(msgspec.json.encode(value)) * compiled.size <= EXPLAINED_MAX
 
 
 def _concerned(error: Any) -> set[str]:
