@@ -32,7 +32,7 @@ LINEAGE_MAX: Final = 16  # a model and all that it inherits from
 TITLE_LENGTH_MAX: Final = 500
 VIOLATIONS_MAX: Final = 20  # told of one entity
 WORDS_LENGTH_MAX: Final = 300  # of one violation
-# what is wrong with a value is explained if its bytes in JSON times the parts of the schema are no more: so many errors can it have
+# a value is explained if its bytes in JSON times the parts of the schema are no more: it can have as many errors
 EXPLAINED_MAX: Final = 100_000
 PATTERN_BYTES_MAX: Final = 1_000_000  # of one compiled regular expression
 

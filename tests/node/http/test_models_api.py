@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
 from tests.serving import serving, settings_with
 
 import hanse
@@ -124,6 +129,33 @@ def test_warn_lets_pass_and_counts(node: SyncNodeClient) -> None:
     node.create({"id": "urn:r:1", "type": "Room", "level": 11})
     assert node.get("urn:r:1", format="simplified")["level"] == 11
     assert violations() == before + 1
+
+
+def test_a_device_is_told_what_does_not_fit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    mqtt, models = {"embedded": True, "port": port}, {"types": {"Room": "enforce"}}
+    heard: Queue[tuple[str, Any]] = Queue()
+    subscribed = threading.Event()
+    device = paho.Client(CallbackAPIVersion.VERSION2)
+    device.on_message = lambda _client, _data, message: heard.put((message.topic, json.loads(message.payload)))
+    device.on_subscribe = lambda *_: subscribed.set()
+    with serving(settings_with(mqtt=mqtt, models=models, node={"id": "port"})) as url, hanse.connect_sync(url) as node:
+        node.request("POST", MODELS, json=ROOM)
+        node.create({"id": "urn:r:1", "type": "Room", "name": "x", "level": 1})
+        device.connect("127.0.0.1", port)
+        device.loop_start()
+        try:
+            device.subscribe("port/errors/#", qos=1)
+            assert subscribed.wait(20)
+            device.publish("port/entities/-/Room/urn:r:1/level", "11", qos=1)
+            topic, problem = heard.get(timeout=20)
+        finally:
+            device.disconnect()
+            device.loop_stop()
+        assert topic.endswith("/Room/urn:r:1/level")
+        assert "maximum" in json.dumps(problem)
+        assert node.get("urn:r:1", format="simplified")["level"] == 1
 
 
 def test_models_and_modes_survive_a_restart(tmp_path: Path) -> None:
