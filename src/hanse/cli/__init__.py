@@ -13,7 +13,21 @@ from typer.core import TyperGroup
 from hanse.client.errors import NgsiLdClientError
 from hanse.model.errors import InvalidInput
 
-NOUNS: Final = ("serve", "config", "get", "pub", "sub", "letters", "models", "backup", "simulate", "study", "scopes", "agent")
+NOUNS: Final = (
+    "serve",
+    "config",
+    "get",
+    "pub",
+    "sub",
+    "letters",
+    "models",
+    "backup",
+    "simulate",
+    "study",
+    "scopes",
+    "agent",
+    "federation",
+)
 
 
 class _Nouns(MutableMapping[str, Any]):
