@@ -37,12 +37,15 @@ class Borders:
 
     def heard(self, news: m.VisibilityNews, _sender: str) -> None:
         broker, change = self.broker, news.change
+        graph = broker.scopes.graphs.get(change.dimension)
+        if graph is None or graph.edge(change.scope, change.superscope) is None:
+            return  # no border that is known here
         known = broker.state.borders.get(_border(change))
         if known is None or (known.version, known.origin) < (news.version, news.origin):
             broker.heard_version(news.version)
             broker.strategy.borders_change()
             broker.state.borders[_border(change)] = news
-            broker.scopes.graphs[change.dimension].set_filter(change.scope, change.superscope, out=change.out, into=change.into)
+            graph.set_filter(change.scope, change.superscope, out=change.out, into=change.into)
 
 
 def _each_way(change: m.SetVisibility) -> list[m.SetVisibility]:

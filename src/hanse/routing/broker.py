@@ -348,6 +348,10 @@ class Broker:
 
     def place(self, place: m.ClientLocation) -> None:
         """Remember where a client is, for the geo checks."""
+        own = self.clients.get(place.client)
+        if place.home != self.id and own is not None and own.is_settled:
+            self.heard_version(place.version)  # said in an earlier life, and late: where it is now is for this node to say
+            return
         locations = self.state.locations
         known = locations.get(place.client)
         if known is None or known.version <= place.version:

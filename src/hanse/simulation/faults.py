@@ -19,6 +19,7 @@ from hanse.matching.meaning import passes_q, selects
 from hanse.routing import Broker
 from hanse.routing import messages as m
 from hanse.routing.export import export_types
+from hanse.routing.guard import Guard
 from hanse.routing.link import Frame, LinkState, ReliableLink
 from hanse.scopes import Scopes
 from hanse.simulation.checkers import Got, Trace
@@ -157,6 +158,7 @@ class FaultyFederation:
         self._steps = 0
         self._store: dict[str, list[Notification]] = {}
         self._guarded = settings.federation.has_export_rules
+        self._guard = Guard(settings, scenario.scopes) if "guard" not in settings.ablations else None
         self._asked: dict[str, str] = {}  # what queries ask for
 
     def run(self) -> Trace:
@@ -261,7 +263,10 @@ class FaultyFederation:
             return
         output = host.links[source].receive(frame, self.now_ms)
         for message in output.messages:
-            self._handle(target, message, source)
+            if self._guard is not None and (reason := self._guard.refusal(message, source, target)):
+                self.trace.refused.append((source, target, reason))
+            else:
+                self._handle(target, message, source)
         self._emit(target, source, output.frames)
         if output.resync:
             self._handle(target, m.Resync(), "")
@@ -340,7 +345,7 @@ class FaultyFederation:
         self.sent.append(Sent(self.now_ms, node, target, message))
         if self._guarded:
             rule = self.scenario.settings.federation.rule[node, target]
-            for n in _carried(m.innermost(message)):
+            for n in carried(m.innermost(message)):
                 if not rule.allows(export_types(n), n.entity) or not rule.admits(n) or rule.stripped(n) != n:
                     self.trace.leaked.append((node, target, (n.publisher, n.id)))
         output = self.hosts[node].links[target].send(message, self.now_ms)
@@ -366,7 +371,7 @@ def _got(effect: m.Deliver | m.Dropped) -> Got:
     return Got(effect.client, effect.subscription, effect.notification.publisher, effect.notification.id)
 
 
-def _carried(message: Any) -> Iterator[Notification]:
+def carried(message: Any) -> Iterator[Notification]:
     """The notifications in a message. (What a client has asked to publish and no broker has yet is none.)"""
     match message:
         case m.Event() | m.RestrictedEvent() | m.Delivery() | m.Waited():

@@ -19,13 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHRINK_RUNS_MAX = 2_000
-ABLATIONS = (
-    "dedup",
-    "link-dedup",
-    "link-order",
-    "retransmit",
-    "export-attributes",
-)  # what can be switched off, to see that it is missed
+# what can be switched off, to see that it is missed
+ABLATIONS = ("dedup", "link-dedup", "link-order", "retransmit", "export-attributes", "guard")
 T = TypeVar("T")
 
 

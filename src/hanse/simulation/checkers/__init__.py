@@ -1,4 +1,4 @@
-"""The five properties of the muDEBS paper, one small checker each, and two for export rules and queries: a run went well."""
+"""The five properties of the muDEBS paper, one small checker each, and more for what the paper has not: a run went well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hanse.simulation.checkers import (
     answered,
     at_most_once,
+    believed,
     eventually,
     only_advertised,
     only_exported,
@@ -26,6 +27,7 @@ CHECKERS: dict[str, Callable[[Trace], Iterator[Violation]]] = {
     "at most once": at_most_once.check,
     "eventually": eventually.check,
     "queries are answered": answered.check,
+    "the honest are believed": believed.check,
 }
 
 

@@ -59,6 +59,7 @@ class Trace(Struct):
     subscribed: dict[Key, list[Subscription]] = field(default_factory=dict)  # every version that a client asked for
     lost: list[Any] = field(default_factory=list)  # what bounded outboxes could not take
     leaked: list[tuple[str, str, Key]] = field(default_factory=list)  # from, to, notification: against an export rule
+    refused: list[tuple[str, str, str]] = field(default_factory=list)  # from, to, why: what a broker did not believe
     dropped: list[tuple[Got, str]] = field(default_factory=list)  # with the reason
     rejected: list[tuple[str, str, str]] = field(default_factory=list)  # client, request, reason
     asked: dict[Key, bool] = field(default_factory=dict)  # client, query; whether a reply must come
