@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -210,7 +211,7 @@ def test_a_setting_for_what_is_no_type_is_told() -> None:
     async def work(_tenant: Tenant) -> None:
         raise AssertionError
 
-    with pytest.raises(InvalidInput, match="not legal"):
+    with pytest.raises(InvalidInput, match=r"\[models\] types: .*not legal"):
         running(work, types={"no type!": "warn"})
 
 
@@ -422,3 +423,44 @@ def test_what_others_tell_is_looked_at() -> None:
         assert not one.models.all()
 
     two(work)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_in_whatever_order_all_know_the_same_in_the_end(seed: int) -> None:
+    random = Random(seed)
+    names = ["A", "B", "C", "D"]
+
+    async def step(models: list[Models]) -> None:
+        here, name = random.choice(models), random.choice(names)
+        try:
+            match random.randrange(4):
+                case 0 | 1:
+                    parents = [other for other in names if other < name and random.random() < 0.5]
+                    await here.put(model(name, {f"p{random.randrange(3)}": {"minimum": random.randrange(9)}}, x_extends=parents))
+                case 2:
+                    await here.remove(DEFAULT_VOCAB + name)
+                case _:
+                    await tell(here, random.choice(models), backwards=random.random() < 0.5)
+        except (BadRequestData, Conflict, ResourceNotFound):
+            pass  # as it may be: what it extends is not there, an heir needs it, there is none
+
+    async def run() -> None:
+        nodes = [Node(settings_with(models={"default": "enforce"})) for _ in range(3)]
+        for node in nodes:
+            await node.start()
+        try:
+            models = [node.tenants[""].models for node in nodes]
+            for _ in range(60):
+                await step(models)
+            for _ in range(2):
+                for one in models:
+                    for other in models:
+                        await tell(one, other)
+            assert len({one.digest() for one in models}) == 1
+            assert len({tuple(sorted(one.there())) for one in models}) == 1
+            assert len({tuple(sorted(one.active)) for one in models}) == 1
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    asyncio.run(run())

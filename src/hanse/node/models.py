@@ -22,6 +22,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from hanse.model import InvalidInput
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import AlreadyExists, BadRequestData, Conflict, ResourceNotFound, TooManyResults
@@ -65,7 +66,10 @@ class Models:
         self._told: dict[str, float] = {}  # type -> when the log had a line about it
         settings = tenant.settings.models
         self._default: Mode = settings.default
-        self._modes: dict[str, Mode] = {CORE.expand_name(name): mode for name, mode in settings.types.items()}
+        try:
+            self._modes: dict[str, Mode] = {CORE.expand_name(name): mode for name, mode in settings.types.items()}
+        except BadRequestData as error:
+            raise InvalidInput(error.message, place="[models] types") from None
 
     def restore(self) -> None:
         for type_, data in self._tenant.store.documents(KIND):
