@@ -140,6 +140,13 @@ class Native:
         self._tenant.notifier.streams.end(stream_of(name))
         await self._tenant.store.submit(*writes)
 
+    def handed_over(self, name: str) -> list[Write]:
+        """A client has gone to another node, with all that it had here."""
+        if self._clients.pop(name, None) is None:
+            return []
+        self._tenant.notifier.streams.end(stream_of(name))
+        return [DeleteDocument(CLIENT, name)]
+
     async def locate(self, name: str, location: Location) -> None:
         client = msgspec.structs.replace(self.client(name), location=location)
         self._ask(m.Locate(name, location))

@@ -97,8 +97,8 @@ class Host:
         for record in description.records():
             self.knowledge.describe(record)
         self._federation = self.knowledge.federation()
-        self._guard = Guard(self._settings(description.terms.strategy))
         self.planes = Planes(self.node, description.terms, self._settings, description.scopes())
+        self._guards = self._new_guards()
 
     @property
     def broker(self) -> Broker:
@@ -111,6 +111,10 @@ class Host:
     def _settings(self, strategy: str) -> Settings:
         return self.knowledge.settings(self._federation, strategy)
 
+    def _new_guards(self) -> list[Guard]:
+        """What a neighbour can honestly say depends on the strategy."""
+        return [Guard(self._settings(name)) for name in self.planes.names]
+
     # --- starting and stopping --------------------------------------------------------------------------------------
 
     def restore(self) -> None:
@@ -122,7 +126,7 @@ class Host:
             with suppress(NotBelieved):
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
         self._federation = self.knowledge.federation()
-        self._guard = Guard(self._settings(self.knowledge.terms.strategy))
+        self._guards = self._new_guards()
         whole = keeping.read_whole(reader)
         self.planes.rewire()
         if whole is not None:
@@ -392,7 +396,8 @@ class Host:
             raise NotBelieved("it is no neighbour of this node")
         seal = self.seal(sender)
         if seal is None:
-            raise NotBelieved("its record is not known yet")
+            METRICS.count("federation_postponed", sender)
+            return  # it has to say first who it is, and then again what it said
         frames = wire.frames(seal.open(sealed))
         self.heard_ms[sender] = now_ms()
         if not self.tenant.store.has_room(ROOM):
@@ -409,12 +414,15 @@ class Host:
         if envelope.plane >= len(self.planes.brokers):
             raise NotBelieved(f"there is no plane {envelope.plane}")
         message = envelope.message
-        if reason := self._guard.refusal(message, sender, self.node):
+        if reason := self._guards[envelope.plane].refusal(message, sender, self.node):
             self.traces.stopped(message, sender, reason)
             raise NotBelieved(reason)
         effects = self._told(envelope.plane, message, sender, wire.encode(message), envelope.hops)
         if effects:
             self._deliver(effects)
+        inner = innermost(message)
+        if isinstance(inner, m.HandoverRequest) and all(inner.client not in broker.clients for broker in self.planes.brokers):
+            self._writes += self.tenant.native.handed_over(inner.client)
 
     def _deliver(self, effects: Iterable[m.Effect]) -> None:
         """What came from elsewhere for clients here."""
@@ -461,13 +469,14 @@ class Host:
     # --- knowing each other -----------------------------------------------------------------------------------------
 
     def seal(self, peer: str) -> Seal | None:
+        """What enciphers for another node; None until it has said who it is, and that it agrees."""
         seal = self._seals.get(peer)
         if seal is None:
+            known = self.knowledge.get(peer)
+            if known is None or known.signed is None:
+                return None
             cipher = None
-            if self._identity is not None:
-                known = self.knowledge.get(peer)
-                if known is None or known.certificate is None:
-                    return None
+            if self._identity is not None and known.certificate is not None:
                 cipher = self._identity.shared(known.certificate, _SEALED)
             seal = self._seals[peer] = Seal(self.node, peer, cipher, time.time_ns())
         return seal
@@ -552,6 +561,7 @@ class Host:
             if record is not None:
                 self.refused.pop(record.node, None)
                 self._seals.pop(record.node, None)
+                self.links.greet(record.node, now_ms())
                 writes.append(PutDocument(RECORD, record.node, msgspec.msgpack.encode(signed)))
                 self._welcome(record)
         if writes:
@@ -575,7 +585,7 @@ class Host:
             return
         log.info("the federation has changed", nodes=len(federation.nodes), links=len(federation.links) // 2)
         self._federation = federation
-        self._guard = Guard(self._settings(self.knowledge.terms.strategy))
+        self._guards = self._new_guards()
         self.planes.rewire()
         self.links.open(federation.neighbours[self.node], now_ms())
         self.links.staged.save.whole = Whole(self._journal, self.planes.dump())  # the journal was told under the old description
