@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import gmqtt
+from gmqtt.mqtt.constants import MQTTv50, MQTTv311
 from gmqtt.mqtt.handler import MQTTConnectError
 from gmqtt.storage import PersistentStorage
 from msgspec import Struct
@@ -30,6 +31,11 @@ _KEEPALIVE_S: Final = 20
 _SESSION_S: Final = 7 * 24 * 3600  # how long a broker keeps what comes for a named client that is away
 _NO_RECONNECT: Final = -2  # -1 means for ever to gmqtt, 0 means once
 _REFUSED: Final = 0x80
+_UNSUPPORTED_VERSION: Final = frozenset({1, 132})
+
+
+class _VersionRefused(Exception):
+    """The broker does not speak this version of MQTT, or behaves as if it did not."""
 
 
 class Address(Struct, frozen=True):
@@ -87,16 +93,30 @@ class MqttClient:
         self._waiting: dict[int, asyncio.Future[Any]] = {}  # by packet: publications and subscriptions
         self._flying = asyncio.Semaphore(FLYING_MAX)
         self._connected = False
+        self._version = MQTTv50
 
     async def connect(self) -> None:
-        """One attempt. Raises PlatformAway."""
+        """One attempt, with MQTT 5 or, where that is unknown, 3.1.1. Raises PlatformAway."""
+        try:
+            await self._connect(self._version)
+        except _VersionRefused as error:
+            self._version = MQTTv311
+            try:
+                await self._connect(self._version)
+            except _VersionRefused:
+                self._version = MQTTv50
+                raise PlatformAway(str(error)) from error
+
+    async def _connect(self, version: int) -> None:
         await self.close()
-        session = {"session_expiry_interval": _SESSION_S} if self._client_id else {}
+        session = {"session_expiry_interval": _SESSION_S} if self._client_id and version == MQTTv50 else {}
         self._storage = _Acknowledgements(self._acknowledged)
         client = gmqtt.Client(self._client_id, clean_session=not self._client_id, persistent_storage=self._storage, **session)
         client.reconnect_retries = _NO_RECONNECT
+        lost = asyncio.Event()
 
         def disconnected(*_: Any) -> None:
+            lost.set()
             if client is self._client and self._connected:
                 self._fail()
                 self._on_lost()
@@ -107,15 +127,36 @@ class MqttClient:
         if self._address.user:
             client.set_auth_credentials(self._address.user, self._address.password)
         self._client = client
-        tls = ssl.create_default_context() if self._address.tls else False
         try:
-            connecting = client.connect(self._address.host, self._address.port, ssl=tls, keepalive=_KEEPALIVE_S)
-            await asyncio.wait_for(connecting, TIMEOUT_S)
-        except (MQTTConnectError, OSError, UnicodeError, TimeoutError) as error:
+            await self._handshake(client, lost, version)
+        except BaseException:
             await self.close()
-            reason = getattr(error, "message", None) or str(error) or f"no answer within {TIMEOUT_S:g} s"
-            raise PlatformAway(f"{self._address} cannot be reached: {reason}") from error
+            raise
         self._connected = True
+
+    async def _handshake(self, client: Any, lost: asyncio.Event, version: int) -> None:
+        tls = ssl.create_default_context() if self._address.tls else False
+        address = (self._address.host, self._address.port)
+        connecting = asyncio.ensure_future(client.connect(*address, ssl=tls, keepalive=_KEEPALIVE_S, version=version))
+        losing = asyncio.ensure_future(lost.wait())
+        try:
+            done, _ = await asyncio.wait({connecting, losing}, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                raise PlatformAway(f"{self._address} does not answer within {TIMEOUT_S:g} s")
+            if connecting not in done:  # a broker that knows older versions only may do so without a word
+                raise _VersionRefused(f"{self._address} closes the connection before it is accepted")
+            connecting.result()
+        except MQTTConnectError as error:
+            kind = _VersionRefused if error._code in _UNSUPPORTED_VERSION else PlatformAway  # noqa: SLF001
+            raise kind(f"{self._address} refuses the connection: {error.message}") from error
+        except (PlatformAway, _VersionRefused):
+            raise
+        except (OSError, UnicodeError) as error:
+            raise PlatformAway(f"{self._address} cannot be reached: {error}") from error
+        finally:
+            for task in (connecting, losing):
+                task.cancel()
+            await asyncio.gather(connecting, losing, return_exceptions=True)
 
     async def subscribe(self, topic: str) -> None:
         """Done when the broker has accepted it. Raises PlatformAway."""
