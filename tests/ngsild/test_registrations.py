@@ -108,7 +108,6 @@ def test_what_only_the_node_says_is_ignored() -> None:
         {"mode": "greedy"},
         {"operations": ["fly"]},
         {"operations": []},
-        {"mode": "auxiliary"},
         {"mode": "auxiliary", "operations": ["updateEntity"]},
         {"mode": "exclusive"},
         {"mode": "exclusive", "information": [{"entities": [{"type": "A", "id": "urn:a:1"}]}]},

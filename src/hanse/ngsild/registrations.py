@@ -123,13 +123,15 @@ def _checked(document: dict[str, Any], created_at: str, modified_at: str, now: s
                 raise BadRequestData("an exclusive registration is for single entities: give each an id and no idPattern")
             if not info.names:
                 raise BadRequestData("an exclusive registration is for attributes: give propertyNames or relationshipNames")
-    if registration.mode == "auxiliary" and not READING.issuperset(document.get("operations", DEFAULT_OPERATIONS)):
+    if registration.mode == "auxiliary" and not READING.issuperset(document.get("operations", ())):
         raise BadRequestData(f"the operations of an auxiliary registration are among {', '.join(sorted(READING))}")
     return registration
 
 
 def _read(document: dict[str, Any], created_at: str, modified_at: str) -> Registration:
     scope = document.get("scope", [])
+    mode = document.get("mode", INCLUSIVE)
+    can_do = document.get("operations", ("retrieveOps",) if mode == "auxiliary" else DEFAULT_OPERATIONS)
     return Registration(
         id=document["id"],
         document=document,
@@ -137,10 +139,8 @@ def _read(document: dict[str, Any], created_at: str, modified_at: str) -> Regist
         modified_at=modified_at,
         information=tuple(map(_registration_info, document["information"])),
         endpoint=document["endpoint"],
-        mode=document.get("mode", INCLUSIVE),
-        operations=frozenset(
-            name for group in document.get("operations", DEFAULT_OPERATIONS) for name in GROUPS.get(group, (group,))
-        ),
+        mode=mode,
+        operations=frozenset(name for group in can_do for name in GROUPS.get(group, (group,))),
         scopes=(scope,) if isinstance(scope, str) else tuple(scope),
         dataset_ids=frozenset(document.get("datasetId", ())),
         expires_at=moment(document["expiresAt"], "expiresAt") if "expiresAt" in document else None,
@@ -334,7 +334,7 @@ def _source_fits(registration: Registration, sought: Sought) -> bool:
         return False
     if not scope_matches(sought.scope_q, registration.scopes):
         return False
-    if sought.geo is not None and not _place_fits(document, sought.geo):
+    if sought.geo is not None and not place_fits(document, sought.geo):
         return False
     return not sought.csf or bool(
         compile_q(sought.csf).matches({"mode": INCLUSIVE, "operations": [*DEFAULT_OPERATIONS], **document})
@@ -354,7 +354,7 @@ def _times_fit(document: Mapping[str, Any], time: TimeQuery | None) -> bool:
     return begins_in_time and ends_in_time
 
 
-def _place_fits(document: Mapping[str, Any], geo: GeoQuery) -> bool:
+def place_fits(document: Mapping[str, Any], geo: GeoQuery) -> bool:
     """Whether the place matches, or may have places in it that do."""
     place = document.get(_GEO_NAMES.get(geo.geoproperty, geo.geoproperty))
     if isinstance(place, dict) and place.get("type") == "GeoProperty":

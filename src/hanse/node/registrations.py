@@ -1,7 +1,6 @@
 """The context source registrations of a tenant, in memory and in the store; each is an advertisement at the tenant's broker, too.
 
-`find` is where a distributed operation will begin: it names the sources that may have what is asked for and can do what is
-to be done.
+`find` is where a distributed operation begins: it names the sources that may have what is asked for.
 """
 
 from __future__ import annotations
@@ -68,6 +67,11 @@ class Registrations:
         return {"registrations": (len(self._kept), REGISTRATIONS_MAX), **self.subscriptions.bounds()}
 
     # --- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there are any: what every request asks before it looks for those that concern it."""
+        return bool(self._kept)
 
     def get(self, id_: str) -> Registration:
         registration = self._kept.get(id_)

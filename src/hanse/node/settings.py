@@ -111,6 +111,16 @@ class NotificationSection(Struct, frozen=True, forbid_unknown_fields=True):
     breaker_s: Annotated[float, Meta(description="... for so long; then one is tried.", gt=0)] = 10.0
 
 
+class DistributedSection(Struct, frozen=True, forbid_unknown_fields=True):
+    """How requests are forwarded to context sources that have registered."""
+
+    timeout_s: Annotated[
+        float, Meta(description="How long a source may take to answer, unless its registration says otherwise.", gt=0)
+    ] = 5.0
+    sources_at_once: Annotated[int, Meta(description="Requests to sources that may be under way; others wait.", ge=1)] = 100
+    answer_bytes_max: Annotated[int, Meta(description="The longest answer of a source that is read.", ge=1)] = 16_777_216
+
+
 class MqttSection(Struct, frozen=True, forbid_unknown_fields=True):
     """Devices by MQTT: attributes at {area}/entities/{context}/{type}/{id}/{attribute}."""
 
@@ -206,6 +216,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     context_fetch: ContextSection = ContextSection()
     limits: LimitsSection = LimitsSection()
     notifications: NotificationSection = NotificationSection()
+    distributed: DistributedSection = DistributedSection()
     mqtt: MqttSection = MqttSection()
     federation: FederationSection = FederationSection()
     links: Annotated[list[LinkSettings], Meta(description="Links to other nodes of the federation.")] = []

@@ -25,6 +25,7 @@ from hanse.ngsild.geofences import EVENT_GEOFENCE, event_geofence, place
 from hanse.ngsild.operations import Outcome, expire
 from hanse.ngsild.subscriptions import news
 from hanse.node.contexts import ContextService
+from hanse.node.distributed.forward import Distributed
 from hanse.node.entity_maps import EntityMaps
 from hanse.node.models import Models
 from hanse.node.native import Native
@@ -40,6 +41,8 @@ from hanse.routing import messages as m
 from hanse.routing.federation import Node as FederatedNode
 
 if TYPE_CHECKING:
+    from hanse.ngsild.registrations import Sought
+    from hanse.node.distributed.sources import Provider
     from hanse.node.live_subscription import Fired
     from hanse.node.mqtt import MqttDevices
     from hanse.node.router import Router
@@ -75,6 +78,7 @@ class Tenant:
         self.subscriptions = Subscriptions(self)
         self.native = Native(self)
         self.registrations = Registrations(self)
+        self.distributed = Distributed(self)
         self.entity_maps = EntityMaps(self)
         self.snapshots = Snapshots(self)
         self.transient = Transient(store)
@@ -120,11 +124,16 @@ class Tenant:
             self._sweeper.cancel()
         await self.router.stop()
         await self.subscriptions.stop()
+        await self.distributed.stop()
         await self.registrations.stop()
         await self.snapshots.stop()
         await self.notifier.stop()
         await self.contexts.stop()
         await self.store.close()
+
+    def providers(self, sought: Sought) -> list[Provider]:
+        """Who else may have what is sought: the context sources that have registered."""
+        return self.distributed.registered(sought)
 
     # --- the one way in which an entity changes ---------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parsing import parse_attribute, parse_fragment
 from hanse.ngsild.temporal import SCOPE
 from hanse.ngsild.uris import check_uri
+from hanse.node.distributed.provision import APPEND, DELETE_ATTRIBUTE, PARTIAL_UPDATE, REPLACE_ATTRIBUTE, UPDATE, provided
 from hanse.node.history import History
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import SIMPLIFIED, found, of_type, with_id
@@ -73,6 +74,8 @@ async def replace(call: Call) -> ASGIApp:
     body, context = await call.json()
     now = now_text()
     name = context.expand_term(call.path["attribute"])
+    if body.keys() == {call.path["attribute"]}:  # a part of an entity, with this attribute alone
+        body = body[call.path["attribute"]]
     instances = parse_attribute(call.path["attribute"], body, context, now)
 
     def changed(old: Entity | None) -> Outcome:
@@ -125,14 +128,14 @@ async def retrieve(call: Call) -> ASGIApp:
 paths: list[Path] = [
     ngsi(
         "/entities/{id}/attrs",
-        POST=Endpoint(append, ("options", "type", "local")),
-        PATCH=Endpoint(update, ("options", "format", "type", "local")),
+        POST=Endpoint(provided(append, APPEND), ("options", "type", "local")),
+        PATCH=Endpoint(provided(update, UPDATE), ("options", "format", "type", "local")),
     ),
     ngsi(
         "/entities/{id}/attrs/{attribute}",
         GET=Endpoint(retrieve, ("type", "local")),
-        PATCH=Endpoint(partial_update, ("type", "local", "options")),
-        PUT=Endpoint(replace, ("type", "local", "options")),
-        DELETE=Endpoint(delete, ("datasetId", "deleteAll", "type", "local")),
+        PATCH=Endpoint(provided(partial_update, PARTIAL_UPDATE), ("type", "local", "options")),
+        PUT=Endpoint(provided(replace, REPLACE_ATTRIBUTE), ("type", "local", "options")),
+        DELETE=Endpoint(provided(delete, DELETE_ATTRIBUTE), ("datasetId", "deleteAll", "type", "local")),
     ),
 ]

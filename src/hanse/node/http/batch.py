@@ -13,6 +13,7 @@ from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.uris import check_uri
+from hanse.node.distributed.batches import batched
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import creation, found
 
@@ -214,9 +215,9 @@ def _told(call: Call, results: _Results) -> ASGIApp:
 
 
 paths: list[Path] = [
-    ngsi("/entityOperations/create", POST=Endpoint(create, ("local",), makes_tenant=True)),
-    ngsi("/entityOperations/upsert", POST=Endpoint(upsert, ("options", "local"), makes_tenant=True)),
-    ngsi("/entityOperations/update", POST=Endpoint(update, ("options", "local"))),
-    ngsi("/entityOperations/merge", POST=Endpoint(merge, ("options", "local"))),
-    ngsi("/entityOperations/delete", POST=Endpoint(delete, ("local",))),
+    ngsi("/entityOperations/create", POST=Endpoint(batched(create, "createBatch"), ("local",), makes_tenant=True)),
+    ngsi("/entityOperations/upsert", POST=Endpoint(batched(upsert, "upsertBatch"), ("options", "local"), makes_tenant=True)),
+    ngsi("/entityOperations/update", POST=Endpoint(batched(update, "updateBatch"), ("options", "local"))),
+    ngsi("/entityOperations/merge", POST=Endpoint(batched(merge, "mergeBatch"), ("options", "local"))),
+    ngsi("/entityOperations/delete", POST=Endpoint(batched(delete, "deleteBatch"), ("local",))),
 ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope
 
+    from hanse.node.distributed.consumption import Reading
     from hanse.node.tenant import Node, Tenant
 
 PREFIX: Final = "/ngsi-ld/v1"
@@ -67,7 +68,7 @@ def native(template: str, **endpoints: Endpoint) -> Path:
 
 
 class Call:
-    __slots__ = ("_accept", "_body", "endpoint", "headers", "node", "params", "path", "receive", "scope", "tenant")
+    __slots__ = ("_accept", "_body", "endpoint", "headers", "node", "params", "path", "reading", "receive", "scope", "tenant")
 
     def __init__(
         self, node: Node, tenant: Tenant, endpoint: Endpoint, scope: Scope, receive: Receive, path: dict[str, str]
@@ -82,6 +83,7 @@ class Call:
         self.params = self._checked_params()
         self._accept = negotiated(self.headers.get("accept", "*/*"), endpoint.offers)
         self._body: bytes | None = None
+        self.reading: Reading | None = None  # other sources to be asked, if there are such
 
     @property
     def request(self) -> Request:
@@ -134,6 +136,10 @@ class Call:
         if self._body is None:
             self._body = await self._read()
         return self._body
+
+    def replace_body(self, data: Any) -> None:
+        """Take this for what was sent: part of it, if others see to the rest."""
+        self._body = encode_json(data)
 
     async def _read(self) -> bytes:
         limit = self.node.settings.limits.body_bytes_max

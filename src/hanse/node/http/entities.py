@@ -16,6 +16,9 @@ from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.query import EntityQuery, EntitySelector
 from hanse.ngsild.selection import parse_type_query
 from hanse.ngsild.uris import check_uri
+from hanse.node.distributed.batches import purged
+from hanse.node.distributed.consumption import consumed
+from hanse.node.distributed.provision import CREATE, DELETE, MERGE, REPLACE, provided
 from hanse.node.entity_maps import MapPage
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
@@ -81,7 +84,10 @@ async def retrieve(call: Call) -> ASGIApp:
     id_ = check_uri(call.path["id"], "the id of an entity")
     context = await call.context()
     view = parse_view(call.params, context, geojson=call.wants_geojson)
-    entity = of_type(call, context, found(id_, call.tenant.store.entity(id_)))
+    kept = call.tenant.store.entity(id_)
+    if call.reading is not None:
+        kept = await call.reading.entity(id_, context, view.attrs, kept)
+    entity = of_type(call, context, found(id_, kept))
     if view.attrs and not any(name in entity.attributes for name in view.attrs):
         raise errors.ResourceNotFound(f"the entity {id_!r} has none of the attributes asked for")
     shown = represented(call, entity, context, view)
@@ -142,6 +148,8 @@ async def answered(call: Call, asked: EntityQuery, view: View, context: Context)
     result: Found | MapPage | None = None
     if "entityMap" in call.params or "ngsild-entitymap" in call.headers:
         result = await call.tenant.entity_maps.query(call, asked)
+    elif call.reading is not None:
+        result = await call.reading.found(asked, context)
     if result is None:
         result = await call.tenant.store.query(asked)
     headers = page_headers(call, asked, len(result.entities), result.count)
@@ -233,25 +241,25 @@ async def purge(call: Call) -> ASGIApp:
 
 ENTITY = ngsi(
     "/entities/{id}",
-    GET=Endpoint(retrieve, (*VIEW_PARAMS, "type", "local", "entityMap"), offers=WITH_GEO),
-    PUT=Endpoint(replace, ("type", "local", "options")),
-    PATCH=Endpoint(merge, ("type", "options", "format", "observedAt", "lang", "local")),
-    DELETE=Endpoint(delete, ("type", "local")),
+    GET=Endpoint(consumed(retrieve), (*VIEW_PARAMS, "type", "local", "entityMap"), offers=WITH_GEO),
+    PUT=Endpoint(provided(replace, REPLACE), ("type", "local", "options")),
+    PATCH=Endpoint(provided(merge, MERGE), ("type", "options", "format", "observedAt", "lang", "local")),
+    DELETE=Endpoint(provided(delete, DELETE), ("type", "local")),
 )
 paths: list[Path] = [
     ENTITY,
     ngsi(
         "/entities",
-        GET=Endpoint(query, (*QUERY_PARAMS, *VIEW_PARAMS, *PAGE_PARAMS, *MAP_PARAMS), offers=WITH_GEO),
-        POST=Endpoint(create, ("local", "options"), makes_tenant=True),
-        DELETE=Endpoint(purge, (*QUERY_PARAMS, "attrs", "keep", "drop")),
+        GET=Endpoint(consumed(query), (*QUERY_PARAMS, *VIEW_PARAMS, *PAGE_PARAMS, *MAP_PARAMS), offers=WITH_GEO),
+        POST=Endpoint(provided(create, CREATE), ("local", "options"), makes_tenant=True),
+        DELETE=Endpoint(purged(purge), (*QUERY_PARAMS, "attrs", "keep", "drop")),
         PUT=Endpoint(without_id),
         PATCH=Endpoint(without_id),
     ),
     ngsi(
         "/entityOperations/query",
         POST=Endpoint(
-            query_by_post,
+            consumed(query_by_post),
             (*VIEW_PARAMS, *PAGE_PARAMS, "local", *MAP_PARAMS),
             offers=WITH_GEO,
         ),
