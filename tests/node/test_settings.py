@@ -25,7 +25,9 @@ def test_the_printed_file_says_what_holds_anyway(tmp_path: Path) -> None:
 def test_the_printed_file_names_and_explains_every_key() -> None:
     printed = tomllib.loads(default_toml())
     defaults = msgspec.to_builtins(NodeSettings())
-    assert list(printed) == list(defaults) == list(sections())
+    assert defaults.pop("links") == []  # there are none by default, so that one is shown in a comment only
+    assert "# [[links]]" in default_toml()
+    assert list(printed) == list(defaults) == [section for section in sections() if section != "links"]
     assert {section: list(values) for section, values in printed.items()} == {s: list(v) for s, v in defaults.items()}
     lines = default_toml().splitlines()
     for number, line in enumerate(lines):
@@ -115,3 +117,13 @@ def test_nothing_else_comes_out_of_strange_input(raw: dict[str, Any], text: str)
         load(None, {"HANSE_NODE__PORT": text})
     with suppress(InvalidInput):
         load(None, {}, {section: values for section, values in raw.items() if isinstance(values, dict)})
+
+
+def test_links_are_several(tmp_path: Path) -> None:
+    file = tmp_path / "hanse.toml"
+    file.write_text('[[links]]\nto = "tls/port:7447"\nexport = { types = ["Bus"] }\n[[links]]\nnode = "b"\n', encoding="utf-8")
+    first, second = load(file, {}).links
+    assert (first.to, first.export, second.node) == ("tls/port:7447", {"types": ["Bus"]}, "b")
+    file.write_text('[links]\nto = "tls/port:7447"\n', encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"write \[\[links\]\]"):
+        load(file, {})
