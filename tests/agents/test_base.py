@@ -105,6 +105,8 @@ def test_thousands_go_in_batches(url: str) -> None:
         agent.line_max = 100
         counters = await agent.run(node)
         assert (counters.written, counters.lost, await node.count(type="Room")) == (2000, 0, 2000)
+        again = await Script([room(number, t=number) for number in range(1, 2001)]).run(node)
+        assert (again.written, again.unchanged) == (0, 2000)
 
     live(url, "many", test)
 

@@ -86,7 +86,7 @@ def test_what_is_told_adds_up_to_what_is(states: list[dict[str, int]]) -> None:
 def test_a_line_waits_or_drops_the_oldest() -> None:
     async def live() -> None:
         line: Line[int] = Line(2)
-        assert [line.push(number) for number in range(4)] == [0, 0, 1, 1]
+        assert [line.push(number) for number in range(4)] == [[], [], [0], [1]]
         waiting = asyncio.create_task(line.put(9))
         await asyncio.sleep(0)
         assert not waiting.done()

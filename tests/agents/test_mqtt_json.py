@@ -212,6 +212,17 @@ def test_beyond_the_bound_the_newest_are_kept_and_the_others_are_counted(url: st
     asyncio.run(live())
 
 
+def test_payloads_are_bounded_one_by_one_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hanse.agents.mqtt_json.INBOX_BYTES_MAX", 1000)
+    agent = MqttAgent(load_mapping(EXAMPLE), "mqtt://127.0.0.1")
+    agent._take("gates/1/open", b"x" * 300_000)
+    assert (agent.counters.refused, agent.waiting()) == (1, 0)
+    assert "300,000 bytes" in agent.counters.reasons[0]
+    for _ in range(25):
+        agent._take("gates/1/open", b"x" * 100)
+    assert (agent.counters.lost, agent.waiting(), agent._inbox_bytes) == (15, 10, 1000)
+
+
 def test_a_broker_that_is_restarted_is_found_again(url: str) -> None:
     async def live() -> None:
         async with stage(url, "restart") as at:

@@ -47,7 +47,7 @@ def with_free_ports(text: str) -> tuple[str, int]:
 
 
 def test_there_are_pages_with_commands() -> None:
-    assert {"quickstart.md", "operate.md", "mqtt.md", "models.md"} <= set(PAGES)
+    assert {"quickstart.md", "operate.md", "mqtt.md", "models.md", "agents.md"} <= set(PAGES)
 
 
 @pytest.mark.parametrize("name", PAGES)

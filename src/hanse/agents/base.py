@@ -303,8 +303,10 @@ class Agent:
                 unknown.setdefault(item.entity["id"], (item.entity, item.at))
         if not unknown:
             return
-        wanted = [{"id": id_, "type": entity["type"]} for id_, (entity, _at) in unknown.items()]
-        query = {"type": "Query", "entities": wanted}
+        ids: dict[str, list[str]] = {}  # by type
+        for id_, (entity, _) in unknown.items():
+            ids.setdefault(entity["type"], []).append(id_)
+        query = {"type": "Query", "entities": [{"type": type_, "id": some} for type_, some in ids.items()]}
         params = {"limit": BATCH_MAX, "local": True}
         path = f"{OPERATIONS}/query"
         try:

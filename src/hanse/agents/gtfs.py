@@ -212,14 +212,16 @@ class Timetable:
         trip, stop, sequence = row.need("trip_id"), row.need("stop_id"), row.whole("stop_sequence")
         if trip not in self.trips:
             raise row.wrong(f"trip_id {trip[:40]!r} is not in trips.txt")
-        entity: Entity = {"id": self.id("GtfsStopTime", trip, str(sequence)), "type": "GtfsStopTime"}
-        entity |= {"hasTrip": link(self.id("GtfsTrip", trip)), "hasStop": link(self.id("GtfsStop", stop))}
-        entity |= {"stopSequence": prop(sequence)}
         arrival, departure = (row.clock(name) if row.get(name) else None for name in ("arrival_time", "departure_time"))
         due = arrival if arrival is not None else departure
         if due is not None and self._times_count < TIMES_MAX:
             self.times.setdefault(trip, []).append(StopTime(sequence, stop, due))
             self._times_count += 1
+        if not self._with_stop_times:
+            return {}
+        entity: Entity = {"id": self.id("GtfsStopTime", trip, str(sequence)), "type": "GtfsStopTime"}
+        entity |= {"hasTrip": link(self.id("GtfsTrip", trip)), "hasStop": link(self.id("GtfsStop", stop))}
+        entity |= {"stopSequence": prop(sequence)}
         for name, seconds in (("arrivalTime", arrival), ("departureTime", departure)):
             if seconds is not None:
                 entity[name] = prop(f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}")

@@ -21,15 +21,16 @@ class Line(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def push(self, item: T) -> int:
-        """For those who cannot wait: the oldest makes room for the newest. Gives how many had to."""
-        lost = 0
-        if len(self._items) >= self.bound:
-            self._items.popleft()
-            lost = 1
+    def push(self, item: T) -> list[T]:
+        """For those who cannot wait: the oldest makes room for the newest. Gives what had to go."""
+        lost = [self._items.popleft()] if len(self._items) >= self.bound else []
         self._items.append(item)
         self._filled.set()
         return lost
+
+    def drop(self) -> T:
+        """Take the oldest away."""
+        return self._items.popleft()
 
     async def put(self, item: T) -> None:
         """For those who can wait until there is room."""

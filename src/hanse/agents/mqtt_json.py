@@ -9,10 +9,11 @@ from hanse.agents.base import Agent, Call, Entity, PlatformAway, Received
 from hanse.agents.forms import now_text
 from hanse.agents.line import Line
 from hanse.agents.mqtt_client import MqttClient, parse_address
-from hanse.agents.mqtt_mapping import DeviceMapping, commands_of, decode_payload
+from hanse.agents.mqtt_mapping import PAYLOAD_BYTES_MAX, DeviceMapping, commands_of, decode_payload
 from hanse.model.errors import InvalidInput
 
 INBOX_MAX: Final = 10_000  # messages that wait; the oldest makes room and is counted as lost
+INBOX_BYTES_MAX: Final = 64 << 20  # ... and their payloads together
 
 
 class MqttAgent(Agent):
@@ -20,10 +21,20 @@ class MqttAgent(Agent):
         super().__init__()
         self._mapping = mapping
         self._inbox: Line[Received] = Line(inbox_max)
+        self._inbox_bytes = 0
         self._client = MqttClient(parse_address(broker), self._take, self._inbox.nudge, client_id=mapping.client_id)
 
     def _take(self, topic: str, payload: bytes) -> None:
-        self.counters.lost += self._inbox.push(Received((topic, payload), now_text()))
+        if len(payload) > PAYLOAD_BYTES_MAX:  # not even kept
+            self.counters.received += 1
+            self.refuse(f"{topic[:100]}: the payload has {len(payload):,} bytes; {PAYLOAD_BYTES_MAX:,} are allowed")
+            return
+        self._inbox_bytes += len(payload)
+        lost = self._inbox.push(Received((topic, payload), now_text()))
+        while self._inbox_bytes - _size(lost) > INBOX_BYTES_MAX:
+            lost.append(self._inbox.drop())
+        self._inbox_bytes -= _size(lost)
+        self.counters.lost += len(lost)
 
     async def connect(self) -> None:
         await self._client.connect()
@@ -37,6 +48,7 @@ class MqttAgent(Agent):
         while True:
             found = await self._inbox.take(1)
             if found:
+                self._inbox_bytes -= _size(found)
                 yield found[0]
             elif self._inbox.closed:
                 return
@@ -86,3 +98,7 @@ class MqttAgent(Agent):
 
     def waiting(self) -> int:
         return len(self._inbox)
+
+
+def _size(messages: Iterable[Received]) -> int:
+    return sum(len(message.source[1]) for message in messages)

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from hanse.agents.forms import link, point, prop, read_time
 from hanse.model.errors import InvalidInput
 
-PAYLOAD_BYTES_MAX: Final = 1 << 20
+PAYLOAD_BYTES_MAX: Final = 1 << 18
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _GEOMETRIES: Final = frozenset({"Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"})
