@@ -37,3 +37,16 @@ def disgb(out: Out = Path("out/disgb"), json: Json = False, quick: Quick = False
     from hanse.studies.disgb import study
 
     study(out=out, quick=quick, seed=seed).finish(out, json=json)
+
+
+@app.command()
+def comdex(out: Out = Path("out/comdex"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
+    """ComDeX: latency and advertisements over 1 to 6 nodes, messages of the smart port by topology and granularity.
+
+    Starts nodes as processes of this machine, on free ports of the loopback address.
+
+    Example: hanse study comdex --out out/comdex
+    """
+    from hanse.studies.comdex import study
+
+    study(out=out, quick=quick, seed=seed).finish(out, json=json)
