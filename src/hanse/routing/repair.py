@@ -31,6 +31,7 @@ class Repair:
     def resync(self, resync: m.Resync, sender: str) -> None:
         broker = self.broker
         if not sender:
+            broker.strategy.settle()
             broker.send(broker.federation.others[broker.id], resync)
         for news in broker.state.borders.values():
             broker.send(broker.federation.others[broker.id], news)

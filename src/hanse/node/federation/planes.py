@@ -15,6 +15,7 @@ from hanse.model import InvalidInput
 from hanse.ngsild.entity import DEFAULT_VOCAB
 from hanse.routing import Broker, Settings
 from hanse.routing import messages as m
+from hanse.routing.rewiring import forget_strangers
 from hanse.routing.state import own_id
 from hanse.scopes import Scopes
 
@@ -42,6 +43,7 @@ class Planes:
         for i, name in enumerate(self.names):
             if name in dumped:
                 self.brokers[i] = Broker.restore(self.node, self._settings(name), dumped[name])
+                forget_strangers(self.brokers[i])
 
     def rewire(self) -> None:
         """The federation has changed: the same state under the new description."""

@@ -132,6 +132,19 @@ class Strategy:
     def event(self, event: m.Event, sender: str) -> None:
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """The federation may have changed: own subscriptions are to be held where they belong now; digests see to it."""
+        broker = self.broker
+        if type(self).subscription_targets is Strategy.subscription_targets:
+            return
+        for id_, held in broker.held.items():
+            if held.home == broker.id:
+                targets = self.subscription_targets(held.subscription)
+                if targets:
+                    broker.placed[id_] = targets
+                else:
+                    broker.placed.pop(id_, None)
+
     # --- operators, time, repair ------------------------------------------------------------------------------------
 
     def joined(self, dimension: str, scope: str) -> None:

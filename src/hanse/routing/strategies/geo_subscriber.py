@@ -59,6 +59,14 @@ class GeoSubscriber(Strategy):
             self.state.announced[name] = (host, place.version)
             self.broker.send((host,), m.Guest(name, self.broker.id, location, place.version))
 
+    def settle(self) -> None:
+        for name, client in self.broker.clients.items():
+            place = self.broker.state.locations.get(name)
+            if place is not None and place.home == self.broker.id and place.location is not None:
+                host = self.areas.owner(place.location.lat, place.location.lon)
+                if host != self.state.announced.get(name, (self.broker.id, 0))[0]:
+                    self.located(client, place)
+
     def left(self, name: str) -> None:
         announced = self.state.announced.pop(name, None)
         if announced is not None:
