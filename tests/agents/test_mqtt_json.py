@@ -20,7 +20,7 @@ from tests.serving import serving
 
 import hanse
 from hanse.agents.mqtt_json import MqttAgent
-from hanse.agents.mqtt_mapping import load_mapping
+from hanse.agents.mqtt_mapping import load_mapping, parse_mapping
 from hanse.client import NodeClient
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agents" / "devices.toml"
@@ -234,6 +234,27 @@ def test_a_broker_that_is_restarted_is_found_again(url: str) -> None:
             await until(lambda: at.agent.counters.written == 1)
             assert at.agent.counters.retries >= 1
             again.close()
+
+    asyncio.run(live())
+
+
+def test_a_named_agent_gets_what_came_while_it_was_away(url: str) -> None:
+    named = 'client_id = "port-agent"\n' + EXAMPLE.read_text(encoding="utf-8")
+
+    async def live() -> None:
+        async with hanse.connect(url, tenant="named") as node:
+            with Mosquitto() as broker:
+                devices = Devices(broker.port)
+                for round_ in range(2):
+                    agent = Watched(parse_mapping(named, "devices.toml"), broker.url)
+                    running = asyncio.create_task(agent.run(node))
+                    await asyncio.wait_for(agent.ready.wait(), WAIT_S)
+                    await until(lambda agent=agent, round_=round_: agent.counters.written == round_)  # type: ignore[misc]
+                    agent.stop()
+                    await asyncio.wait_for(running, WAIT_S)
+                    await asyncio.to_thread(devices.publish, "gates/3/open", round_)
+                devices.close()
+            assert (await node.get(GATE, format="simplified"))["open"] == 0
 
     asyncio.run(live())
 
