@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hanse.routing import messages as m
-from hanse.routing.link import WINDOW, Frame, LinkState, Output, ReliableLink
+from hanse.routing.link import WINDOW, Frame, LinkState, Output, Packed, ReliableLink
 
 
 def message(i: int) -> m.BrokerMessage:
@@ -23,8 +23,8 @@ class Wire:
         self.dice, self.loss, self.doubled = dice, loss, doubled
         self.ends = {name: ReliableLink(outbox_max=outbox_max) for name in "ab"}
         self.air: list[tuple[str, Frame]] = []
-        self.got: dict[str, list[m.BrokerMessage]] = {"a": [], "b": []}
-        self.lost: list[m.BrokerMessage] = []
+        self.got: dict[str, list[m.BrokerMessage | Packed]] = {"a": [], "b": []}
+        self.lost: list[m.BrokerMessage | Packed] = []
         self.resyncs = 0
         self.now = 0
 

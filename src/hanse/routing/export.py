@@ -8,6 +8,7 @@ not pass are taken out, and whoever is behind the link goes by what is left.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # News that name no attribute: what happens to an entity. (A scope among the news begins with a slash.)
 EVENTS: Final = frozenset(f"{what}{how}" for what in ("entity", "attribute") for how in ("Created", "Updated", "Deleted"))
+NAMES_KEPT: Final = 16_384  # names of attributes whose passing is remembered
 Hidden: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # attributes that pass, attributes that do not
 
 
@@ -136,17 +138,27 @@ class ExportRule(Struct, frozen=True, omit_defaults=True):
         return (self.attributes, self.deny_attributes) if self.attributes or self.deny_attributes else None
 
     def shows(self, attribute: str) -> bool:
-        return (not self.attributes or _any(attribute, self.attributes)) and not _any(attribute, self.deny_attributes)
+        return _shows((self.attributes, self.deny_attributes), attribute)
 
     def stripped(self, notification: Notification) -> Notification:
-        """What crosses of a notification that may cross."""
-        if self.hides is None:
-            return notification
-        kept = {name: value for name, value in notification.attributes.items() if self.shows(name)}
-        news = tuple(name for name in notification.news if name in EVENTS or name.startswith("/") or self.shows(name))
-        if len(kept) == len(notification.attributes) and news == notification.news and not notification.payload:
-            return notification
-        return msgspec.structs.replace(notification, attributes=kept, news=news, payload="")
+        """What crosses of a notification that may cross; the same one if nothing is taken out."""
+        hides = self.hides
+        return notification if hides is None else stripped(hides, notification)
+
+
+def stripped(hides: Hidden, notification: Notification) -> Notification:
+    """A notification without what is hidden so; the same one if that is nothing."""
+    kept = {name: value for name, value in notification.attributes.items() if _shows(hides, name)}
+    news = tuple([name for name in notification.news if name in EVENTS or name.startswith("/") or _shows(hides, name)])
+    if len(kept) == len(notification.attributes) and news == notification.news and not notification.payload:
+        return notification
+    return msgspec.structs.replace(notification, attributes=kept, news=news, payload="")
+
+
+@lru_cache(maxsize=NAMES_KEPT)
+def _shows(hides: Hidden, attribute: str) -> bool:
+    passing, denied = hides
+    return (not passing or _any(attribute, passing)) and not _any(attribute, denied)
 
 
 def export_types(notification: Notification) -> tuple[str, ...]:

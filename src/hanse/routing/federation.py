@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from hanse.model import InvalidInput, Location, Notification
-from hanse.routing.export import ExportRule, Hidden, export_types
+from hanse.routing.export import ExportRule, Hidden, export_types, stripped
 
 MAX_AUDIENCES_KEPT = 4096
 Tree: TypeAlias = dict[str, str]  # node -> the node before it; the first one stands before itself
@@ -232,8 +232,8 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
         if target not in parents:
             return None
         if self.hides_attributes:
-            for link in way(parents, target):
-                notification = self.rule[link].stripped(notification)
+            for hides in self._hidden(source, target, notification):
+                notification = stripped(hides, notification)
         return notification
 
     def is_all_for(self, source: str, here: str, target: str, notification: Notification) -> bool:
@@ -246,11 +246,11 @@ class Federation(Struct, frozen=True, dict=True, omit_defaults=True):
         taken = self._hidden(source, here, notification) | self._hidden(here, target, notification)
         return taken <= self._hidden(source, target, notification)
 
-    def _hidden(self, source: str, target: str, notification: Notification) -> set[Hidden]:
+    def _hidden(self, source: str, target: str, notification: Notification) -> frozenset[Hidden]:
+        """What the links on the way hide, each thing once."""
         parents = self.audience(source, notification)
-        if target not in parents:
-            return set()
-        return {hides for link in way(parents, target) if (hides := self.rule[link].hides) is not None}
+        links = way(parents, target) if target in parents else ()
+        return frozenset([hides for link in links if (hides := self.rule[link].hides) is not None])
 
 
 def way(parents: Tree, target: str) -> list[tuple[str, str]]:

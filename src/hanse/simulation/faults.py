@@ -37,6 +37,7 @@ START_TURN = 1 << 40  # above any clock
 LONG_CUT_MS = 150_000
 SHORT_TROUBLE_MS = 4_000
 AFTERWARDS_MS = 70_000  # how long nodes look at the time after the last step of a phase
+OPERATORS_PAUSE_MS = 10  # changes of one border at two nodes within a millisecond have no order that anyone could tell
 RESTART_RETRY_MS = 50  # how soon a client tries again to reach a node that is down
 
 
@@ -319,7 +320,8 @@ class FaultyFederation:
             if isinstance(request, m.Publish):
                 self._store.setdefault(node, []).append(request.notification)
         if waiting:
-            self._at(self.now_ms + (1 if self.hosts[node].up else RESTART_RETRY_MS), self._next, waiting)
+            pause_ms = OPERATORS_PAUSE_MS if isinstance(request, m.SetVisibility) else 1
+            self._at(self.now_ms + (pause_ms if self.hosts[node].up else RESTART_RETRY_MS), self._next, waiting)
 
     def _handle(self, node: str, message: Any, sender: str) -> None:
         host = self.hosts[node]
