@@ -440,7 +440,13 @@ def _traces(at: str, publisher: str, id_: str) -> tuple[list[dict[str, Any]], li
 
 
 def _tell_why(why: dict[str, Any]) -> None:
+    """Once more, as things are now; what happened then the steps have told."""
     typer.echo(f"subscription {why['subscription']} at {why['node']}: {'delivered' if why['delivered'] else 'not delivered'}")
+    for check in why["checks"]:
+        typer.echo(f"  {'yes' if check['passed'] else 'NO '}  {check['name']}: {check['words']}")
+    if why["delivered"] != why["matched"]:
+        then = "it was matched then" if why["matched"] else "it was not matched then"
+        typer.echo(f"  that is so now; {then}")
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------

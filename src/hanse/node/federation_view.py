@@ -15,6 +15,7 @@ from hanse.ngsild.errors import BadRequestData, ResourceNotFound
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.ngsild.subscriptions import fires
 from hanse.node.router import now_ms
+from hanse.routing.explain import Check, explain
 from hanse.routing.oracle import World
 from hanse.routing.state import given_id
 from hanse.routing.strategies.advertised import Advertised
@@ -22,6 +23,7 @@ from hanse.routing.strategies.advertised import Advertised
 if TYPE_CHECKING:
     from hanse.model import Notification, Subscription
     from hanse.node.federation.host import Host
+    from hanse.node.federation.trace import Step
     from hanse.node.federation.wire import Record
     from hanse.node.tenant import Tenant
     from hanse.routing import ExportRule
@@ -224,26 +226,36 @@ def explanation(host: Host, notification: Notification, wanted: str, home: str |
     if client is not None and client.location is not None:
         known["locations"][subscription.client] = client.location
     world = World(host.federation, broker.scopes, now_ms(), subscriptions={subscription.id: subscription}, **known)
-    delivered, checks = _explained(world, notification, subscription)
-    shown: dict[str, Any] = {"node": host.node, "home": home, "subscription": wanted, "delivered": delivered, "checks": checks}
-    if subscription.client.startswith(NGSI_LD_CLIENT) and delivered:
-        shown["fires"] = shown["delivered"] = _fires(host, world, notification, subscription)
-    return shown
+    found = explain(world, notification, subscription)
+    checks = [Check(one.name, one.passed, one.words.replace(DEFAULT_VOCAB, "")) for one in found.checks]
+    if subscription.client.startswith(NGSI_LD_CLIENT) and found.view is not None:
+        checks.append(_fires(host, found.view, subscription))
+    steps = host.traces.of(notification.key)
+    return {
+        "node": host.node,
+        "home": home,
+        "subscription": wanted,
+        "delivered": all(check.passed for check in checks),  # as things are now
+        "matched": any(step.did == "delivered" and _is_of(step, subscription, host.node) for step in steps),  # as they were then
+        "path": list(found.path),
+        "checks": msgspec.to_builtins(checks),
+    }
 
 
-def _explained(world: World, notification: Notification, subscription: Subscription) -> tuple[bool, list[Any]]:
-    published = world.published(notification)
-    return published is not None and world.reaches(published, subscription), []
+def _is_of(step: Step, subscription: Subscription, node: str) -> bool:
+    return step.how == given_id(subscription.id) and subscription.client in (step.other, f"{step.other}@{node}")
 
 
-def _fires(host: Host, world: World, notification: Notification, subscription: Subscription) -> bool:
+def _fires(host: Host, view: Notification, subscription: Subscription) -> Check:
     """NGSI-LD looks once more: the trigger, the whole query, and whether the subscription is active."""
     from hanse.node.federation.changes import change_of
 
-    published = world.published(notification)
-    view = world.view(published, subscription) if published is not None else None
-    change = change_of(view) if view is not None else None
-    return change is not None and fires(host.tenant.subscriptions.get(given_id(subscription.id)).subscription, change, now_ms())
+    change = change_of(view)
+    if change is None:
+        return Check("NGSI-LD", passed=False, words="It is no change of an entity.")
+    fired = fires(host.tenant.subscriptions.get(given_id(subscription.id)).subscription, change, now_ms())
+    said = "The change is one that" if fired else "The change is none that"
+    return Check("NGSI-LD", fired, f"{said} the subscription asks for: its triggers, its whole query, and that it is active.")
 
 
 def _publisher(host: Host, publisher: str, home: str) -> dict[str, Any]:

@@ -124,8 +124,13 @@ def test_the_way_of_a_notification(nodes: Nodes) -> None:
     assert (here["home"], there["home"]) == ("a", None)
     assert there["notification"]["topic"] == "tide"
     asked = {"publisher": "ann", "id": id_, "home": "a"}
-    assert get(nodes["b"], f"{API}/explain", **asked, subscription="tides")["delivered"] is True
-    assert get(nodes["b"], f"{API}/explain", **asked, subscription="bea/winds")["delivered"] is False
+    got = get(nodes["b"], f"{API}/explain", **asked, subscription="tides")
+    assert (got["delivered"], got["matched"], got["path"]) == (True, True, ["a", "b"])
+    missed = get(nodes["b"], f"{API}/explain", **asked, subscription="bea/winds")
+    assert (missed["delivered"], missed["matched"]) == (False, False)
+    assert [check["words"] for check in missed["checks"] if not check["passed"]] == [
+        "It is about topic tide; asked for is topic wind."
+    ]
     given = {"notification": here["notification"], "subscription": "tides", "home": "a"}
     assert nodes["b"].request("POST", f"{API}/explain", json=given).data["delivered"] is True
     newest = get(nodes["a"], f"{API}/traces", limit=1)
@@ -135,7 +140,8 @@ def test_the_way_of_a_notification(nodes: Nodes) -> None:
 
 def test_ngsi_ld_has_a_second_look(nodes: Nodes) -> None:
     endpoint = {"uri": "http://127.0.0.1:9/", "accept": "application/json"}
-    for id_, more in (("urn:s:any", {}), ("urn:s:high", {"q": "height>10"})):
+    high, asleep = {"q": "height>10"}, {"notificationTrigger": ["entityDeleted"]}
+    for id_, more in (("urn:s:any", {}), ("urn:s:high", high), ("urn:s:end", asleep)):
         body = {"id": id_, "type": "Subscription", "entities": [{"type": "Wave"}], "notification": {"endpoint": endpoint}}
         nodes["b"].request("POST", "/ngsi-ld/v1/subscriptions", json=body | more)
     nodes["a"].create({"id": "urn:ngsi-ld:Wave:1", "type": "Wave", "height": 2})
@@ -143,8 +149,12 @@ def test_ngsi_ld_has_a_second_look(nodes: Nodes) -> None:
     asked = next(one for one in get(nodes["b"], f"{API}/traces") if one["entity"] == "urn:ngsi-ld:Wave:1")
     asked = {"publisher": asked["publisher"], "id": asked["id"]}
     found = get(nodes["b"], f"{API}/explain", **asked, subscription="urn:s:any")
-    assert (found["delivered"], found["fires"]) == (True, True)
-    assert get(nodes["b"], f"{API}/explain", **asked, subscription="urn:s:high")["delivered"] is False
+    assert found["delivered"] is True
+    assert found["checks"][-1]["name"] == "NGSI-LD"
+    for subscription in ("urn:s:high", "urn:s:end"):
+        missed = get(nodes["b"], f"{API}/explain", **asked, subscription=subscription)
+        assert missed["delivered"] is False
+        assert missed["checks"][-1]["passed"] is False
 
 
 def test_a_rule_that_is_changed_counts_at_once(nodes: Nodes) -> None:
