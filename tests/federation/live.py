@@ -210,7 +210,9 @@ class Live:
 
     async def rest(self, said: Iterable[Publication] = ()) -> None:
         """Until everything that must arrive has, nothing waits on any disk, and nothing has moved from one look to the next."""
-        expected = {(receiver, p.key) for p in said if p.stored or (p.stored is None and p.acknowledged) for receiver in p.receivers}
+        expected = {
+            (receiver, p.key) for p in said if p.stored or (p.stored is None and p.acknowledged) for receiver in p.receivers
+        }
         end = time.monotonic() + REST_S_MAX
         before: tuple[bool, list[Any]] | None = None
         while time.monotonic() < end:
@@ -255,7 +257,16 @@ class Live:
             assert len(self.letters[what]) == 1, f"{what} came in {len(self.letters[what])} letters"
 
 
-async def run(folder: Path, strategy: str, seed: int, *, rounds: int, kills: int, cuts: int, told: Callable[[str], Awaitable[None]] | None = None) -> Counter[str]:
+async def run(
+    folder: Path,
+    strategy: str,
+    seed: int,
+    *,
+    rounds: int,
+    kills: int,
+    cuts: int,
+    told: Callable[[str], Awaitable[None]] | None = None,
+) -> Counter[str]:
     """All of it; gives what happened, in numbers."""
     async with Live(folder, strategy, seed) as live:
         await live.put_in_place(live.workload.arrive())

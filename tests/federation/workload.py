@@ -70,7 +70,9 @@ def describe(folder: Path, strategy: str) -> tuple[Path, dict[tuple[str, str], t
         proxies[a, b] = ports.pop(), at[b]
         link["via"] = f"tcp/127.0.0.1:{proxies[a, b][0]}"
     file = folder / "federation.toml"
-    file.write_text("\n".join(f"{name} = {_toml(value)}" for name, value in (("federation", terms), ("nodes", nodes), ("links", links))))
+    file.write_text(
+        "\n".join(f"{name} = {_toml(value)}" for name, value in (("federation", terms), ("nodes", nodes), ("links", links)))
+    )
     (folder / "scopes.toml").write_text(CHARACTERISATION)
     return file, proxies
 
