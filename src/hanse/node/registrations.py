@@ -29,6 +29,8 @@ from hanse.node.store import DeleteDocument, PutDelivery, PutDocument
 from hanse.routing import messages as m
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hanse.node.store import Write
     from hanse.node.tenant import Tenant
 
@@ -47,6 +49,7 @@ class Registrations:
         self._changed = asyncio.Event()
         self._sweeper: asyncio.Task[None] | None = None
         self.subscriptions = RegistrationSubscriptions(tenant, self)
+        self.on_change: list[Callable[[], None]] = []  # told that there are others now
 
     async def start(self) -> None:
         for _, data in self._tenant.store.documents(KIND):
@@ -145,6 +148,8 @@ class Registrations:
             raise
         self._handle(request)
         self._tenant.notifier.dispatch(deliveries)
+        for tell in self.on_change:
+            tell()
 
     def _keep(self, id_: str, registration: Registration | None) -> None:
         if registration is None:

@@ -26,6 +26,7 @@ from hanse.ngsild.operations import Outcome, expire
 from hanse.ngsild.subscriptions import news
 from hanse.node.contexts import ContextService
 from hanse.node.distributed.forward import Distributed
+from hanse.node.distributed.subscriptions import RemoteSubscriptions
 from hanse.node.entity_maps import EntityMaps
 from hanse.node.models import Models
 from hanse.node.native import Native
@@ -79,6 +80,7 @@ class Tenant:
         self.native = Native(self)
         self.registrations = Registrations(self)
         self.distributed = Distributed(self)
+        self.remote_subscriptions = RemoteSubscriptions(self)
         self.entity_maps = EntityMaps(self)
         self.snapshots = Snapshots(self)
         self.transient = Transient(store)
@@ -112,6 +114,7 @@ class Tenant:
         await self.subscriptions.start()
         self.native.restore()
         await self.registrations.start()
+        await self.remote_subscriptions.start()
         await self.entity_maps.start()
         await self.snapshots.start()
         self.transient.restore()
@@ -124,6 +127,7 @@ class Tenant:
             self._sweeper.cancel()
         await self.router.stop()
         await self.subscriptions.stop()
+        await self.remote_subscriptions.stop()
         await self.distributed.stop()
         await self.registrations.stop()
         await self.snapshots.stop()

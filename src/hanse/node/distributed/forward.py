@@ -112,10 +112,10 @@ class Distributed:
         return self._tenant.registrations.is_any
 
     def registered(self, sought: Sought) -> list[Provider]:
-        return [
-            Provider(registration, HttpSource(self._client, registration.endpoint))
-            for registration in self._tenant.registrations.find(sought)
-        ]
+        return [self.provider(registration) for registration in self._tenant.registrations.find(sought)]
+
+    def provider(self, registration: Registration) -> Provider:
+        return Provider(registration, HttpSource(self._client, registration.endpoint))
 
     async def stop(self) -> None:
         await self._client.close()

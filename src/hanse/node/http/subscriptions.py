@@ -1,4 +1,4 @@
-"""/subscriptions, and what became of notifications that could not be delivered: /hanse/v1/dead-letters."""
+"""/subscriptions, what other sources tell for them, and what could not be delivered: /hanse/v1/dead-letters."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ async def create(call: Call) -> ASGIApp:
     body, context = await call.json()
     subscription = parse_subscription(body, context, now_text(), new_id=f"urn:ngsi-ld:Subscription:{uuid4()}")
     await call.tenant.subscriptions.add(subscription)
+    if "via" in call.headers or body.get("localOnly") is True:
+        await call.tenant.remote_subscriptions.keep_local(subscription.id)
+    call.tenant.remote_subscriptions.changed(subscription.id)
     return call.created(f"/subscriptions/{subscription.id}")
 
 
@@ -56,11 +59,20 @@ async def update(call: Call) -> ASGIApp:
     id_ = _id(call)
     body, context = await call.json()
     await call.tenant.subscriptions.update(id_, body, context)
+    call.tenant.remote_subscriptions.changed(id_)
     return call.no_content()
 
 
 async def delete(call: Call) -> ASGIApp:
-    await call.tenant.subscriptions.delete(_id(call))
+    await call.tenant.subscriptions.delete(id_ := _id(call))
+    call.tenant.remote_subscriptions.changed(id_)
+    return call.no_content()
+
+
+async def told(call: Call) -> ASGIApp:
+    """A notification of another source, for a subscription here that it has a copy of."""
+    body, context = await call.json()
+    await call.tenant.remote_subscriptions.told(body, context)
     return call.no_content()
 
 
@@ -120,6 +132,7 @@ paths: list[Path] = [
         PATCH=Endpoint(update, params=("local",)),
         DELETE=Endpoint(delete, params=("local",)),
     ),
+    native("/remote-notifications", POST=Endpoint(told)),
     native("/dead-letters", GET=Endpoint(dead_letters, params=("limit", "after"), offers=(JSON,))),
     native("/dead-letters/{id}", GET=Endpoint(dead_letter, offers=(JSON,)), DELETE=Endpoint(remove)),
     native("/dead-letters/{id}/resend", POST=Endpoint(resend)),
