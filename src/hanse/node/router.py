@@ -13,6 +13,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from hanse.model import Geofence, Location, Subscription
     from hanse.ngsild.entity import Change
+    from hanse.node.federation.reading import Reading
     from hanse.node.store import Write
     from hanse.routing import Broker
     from hanse.routing import messages as m
@@ -27,6 +28,8 @@ class Pending(Struct):
 
 class Router(Protocol):
     is_federated: bool
+    reading: Reading | None  # what others have, too
+
 
     @property
     def broker(self) -> Broker:
@@ -62,6 +65,7 @@ class Alone:
     """A node that is not federated: nothing of its broker outlives it, because everything is told to it again."""
 
     is_federated = False
+    reading: Reading | None = None
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

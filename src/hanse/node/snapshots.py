@@ -238,7 +238,7 @@ class Snapshots:
         if view is None:
             settings = self._tenant.settings
             store = Store.open(self._directory(), self._name(place), settings.store, query_ms_max=settings.limits.query_ms_max)
-            view = self._open[place] = Tenant(self._tenant.name, store, self._tenant.settings)
+            view = self._open[place] = Tenant(self._tenant.name, store, self._tenant.settings, is_alone=True)
             view.contexts = self._tenant.contexts  # names mean the same, and are asked for once
         return view
 

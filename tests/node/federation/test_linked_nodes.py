@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.node.federation.linked import WAIT_S, description, linked, receiver, running, seen, until
 
-from hanse.client import SyncNodeClient
+from hanse.client import NgsiLdClientError, SyncNodeClient
 
 ROOM = {"id": "urn:room:1", "type": "Room", "temperature": {"type": "Property", "value": 20}}
 Nodes = dict[str, SyncNodeClient]
@@ -192,3 +192,76 @@ def test_a_client_moves_from_node_to_node(tmp_path: Path) -> None:
         say(c, "siren/notifications", {"id": "2", "types": ["Alarm"]}, "POST")
         assert got.get(timeout=WAIT_S)["id"] == "2"
         nothing_more(got)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def get(node: SyncNodeClient, path: str, **params: Any) -> Any:
+    return node.request("GET", f"/ngsi-ld/v1{path}", params=params)
+
+
+def offered(node: SyncNodeClient, provider: str) -> bool:
+    answer = node.request("GET", "/hanse/v1/federation").data
+    return any(found["offers"] for found in answer["nodes"] if found["id"] == provider)
+
+
+def test_a_query_finds_what_others_have(chain: Nodes) -> None:
+    for i, node in enumerate("aab"):
+        create(chain[node], id=f"urn:room:{i}", temperature={"type": "Property", "value": 20 + i})
+    until(lambda: offered(chain["c"], "a") and offered(chain["c"], "b"), "c knows who has rooms")
+    c = chain["c"]
+    found = get(c, "/entities", type="Room", orderBy="temperature;desc", count="true")
+    assert [entity["id"] for entity in found.data] == ["urn:room:2", "urn:room:1", "urn:room:0"]
+    assert found.headers["NGSILD-Results-Count"] == "3"
+    assert [entity["id"] for entity in get(c, "/entities", type="Room", q="temperature>20", limit=1).data] == ["urn:room:1"]
+    assert len(get(c, "/entities", type="Room", limit=2, offset=2).data) == 1
+    assert get(c, "/entities", type="Room", local="true").data == []
+    assert get(c, "/entities/urn:room:2").data["temperature"]["value"] == 22
+    assert get(c, "/temporal/entities/urn:room:2").data["temperature"][0]["value"] == 22
+    past = get(c, "/temporal/entities", type="Room", timerel="after", timeAt="2020-01-01T00:00:00Z", timeproperty="modifiedAt")
+    assert {entity["id"] for entity in past.data} == {"urn:room:0", "urn:room:1", "urn:room:2"}
+
+
+def test_parts_of_an_entity_are_put_together(chain: Nodes) -> None:
+    create(chain["a"])
+    create(chain["b"], temperature={"type": "Property", "value": 25}, name={"type": "Property", "value": "hall"})
+    until(lambda: offered(chain["c"], "a") and offered(chain["c"], "b"), "c knows who has rooms")
+    (entity,) = get(chain["c"], "/entities", type="Room").data
+    assert (entity["temperature"]["value"], entity["name"]["value"]) == (25, "hall")  # of two, the newer one
+    assert get(chain["c"], "/entities/urn:room:1").data == entity
+
+
+def test_queries_obey_export_rules(tmp_path: Path) -> None:
+    rules = 'export = { types = ["Room"], deny_attributes = ["secret"] }'
+    with linked(tmp_path, description("ab", [f"ab {rules}"]), "ab") as nodes:
+        secret = {"type": "Property", "value": 7}
+        create(nodes["a"], secret=secret)
+        create(nodes["a"], id="urn:safe:1", type="Safe")
+        until(lambda: offered(nodes["b"], "a"), "b knows that a has rooms")
+        b = nodes["b"]
+        (entity,) = get(b, "/entities", q="temperature==20", count="true").data
+        assert "secret" not in entity
+        assert get(b, "/entities", type="Room", q="secret==7").data == []
+        assert get(b, "/entities", attrs="secret").data == []
+        assert get(b, "/entities", type="Safe").data == []
+        assert "secret" not in get(b, "/entities/urn:room:1").data
+        assert "secret" not in get(b, "/temporal/entities/urn:room:1").data
+        with pytest.raises(NgsiLdClientError, match="404"):
+            get(b, "/entities/urn:safe:1")
+
+
+def test_who_is_away_is_warned_of(tmp_path: Path) -> None:
+    file = tmp_path / "federation.toml"
+    file.write_text(description("ab", ["ab"]))
+    with running(tmp_path, file, "b") as b:
+        with running(tmp_path, file, "a") as a:
+            until(lambda: "a" in seen(b), "b sees a")
+            create(a)
+            create(b, id="urn:room:2")
+            until(lambda: offered(b, "a"), "b knows that a has rooms")
+            assert len(get(b, "/entities", type="Room").data) == 2
+        until(lambda: "a" not in seen(b), "b sees that a is away")
+        partial = get(b, "/entities", type="Room")
+        assert [entity["id"] for entity in partial.data] == ["urn:room:2"]
+        assert partial.headers["NGSILD-Warning"] == '199 - "a is away"'

@@ -126,7 +126,7 @@ class Reading:
         first = msgspec.structs.replace(asked, limit=needed, offset=0)
         here = _unfiltered(first) if split else first
         said = await self._ask(shares, providers, asked.selectors, here, context, ways, split=split)
-        local = await self._tenant.store.query(here)
+        local = await self._call.entities(here)
         together = self._together(said, local.entities, registrations)
         entities = [together[id_] for id_ in sorted(together)]
         if split:

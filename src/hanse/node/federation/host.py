@@ -28,6 +28,7 @@ from hanse.node.federation.keeping import Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
 from hanse.node.federation.planes import Planes
+from hanse.node.federation.reading import Reading
 from hanse.node.federation.trace import Traces
 from hanse.node.federation.transport import Transport
 from hanse.node.federation.wire import Envelope, Record, Signed
@@ -70,6 +71,7 @@ class Host:
         self.node = tenant.settings.node.id
         self.knowledge = Knowledge(self.node, description.terms, identity)
         self._answering = Answering(self)
+        self.reading: Reading | None = Reading(self)
         self.transport = Transport(description.terms.federation, self.node, self._heard, self._answering.asked, self._seen)
         self.links = Links(self._lost, self._wants_resync)
         self.traces = Traces(self.node)

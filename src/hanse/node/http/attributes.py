@@ -118,7 +118,7 @@ async def retrieve(call: Call) -> ASGIApp:
 
     id_ = check_uri(call.path["id"], "the id of an entity")
     context = await call.context()
-    entity = of_type(call, context, found(id_, call.tenant.store.entity(id_)))
+    entity = of_type(call, context, found(id_, await call.entity(id_)))
     name = context.expand_term(call.path["attribute"])
     if name not in entity.attributes:
         raise errors.ResourceNotFound(f"the entity {id_!r} has no attribute {call.path['attribute']!r}")

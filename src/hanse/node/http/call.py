@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope
 
+    from hanse.ngsild.entity import Entity
+    from hanse.ngsild.query import EntityQuery
     from hanse.node.distributed.consumption import Reading
+    from hanse.node.federation.reading import Reading as FederatedReading
+    from hanse.node.store import Found
     from hanse.node.tenant import Node, Tenant
 
 PREFIX: Final = "/ngsi-ld/v1"
@@ -68,7 +72,20 @@ def native(template: str, **endpoints: Endpoint) -> Path:
 
 
 class Call:
-    __slots__ = ("_accept", "_body", "endpoint", "headers", "node", "params", "path", "reading", "receive", "scope", "tenant")
+    __slots__ = (
+        "_accept",
+        "_body",
+        "endpoint",
+        "headers",
+        "node",
+        "params",
+        "path",
+        "reading",
+        "receive",
+        "scope",
+        "tenant",
+        "warnings",
+    )
 
     def __init__(
         self, node: Node, tenant: Tenant, endpoint: Endpoint, scope: Scope, receive: Receive, path: dict[str, str]
@@ -84,6 +101,7 @@ class Call:
         self._accept = negotiated(self.headers.get("accept", "*/*"), endpoint.offers)
         self._body: bytes | None = None
         self.reading: Reading | None = None  # other sources to be asked, if there are such
+        self.warnings: list[str] = []  # what the answer lacks, for NGSILD-Warning
 
     @property
     def request(self) -> Request:
@@ -249,6 +267,32 @@ class Call:
         contexts = self.tenant.contexts
         return contexts.resolve_now(source) or await contexts.resolve(source)
 
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    @property
+    def federation(self) -> FederatedReading | None:
+        """The other nodes of the federation, unless the request is for this one alone."""
+        reading = self.tenant.router.reading
+        return None if reading is None or self.flag("local") else reading
+
+    async def entity(self, id_: str) -> Entity | None:
+        """As this node has it; if it does not, as another one has it."""
+        federation = self.federation
+        if federation is None:
+            return self.tenant.store.entity(id_)
+        entity, warnings = await federation.entity(id_)
+        self.warnings += warnings
+        return entity
+
+    async def entities(self, asked: EntityQuery) -> Found:
+        """What this node and the others have."""
+        federation = self.federation
+        if federation is None:
+            return await self.tenant.store.query(asked)
+        read = await federation.query(asked)
+        self.warnings += read.warnings
+        return read.found
+
     # --- what goes out ----------------------------------------------------------------------------------------------
 
     @property
@@ -281,6 +325,8 @@ class Call:
         if headers:
             for name, value in headers.items():
                 answer.add(name, value)
+        for warning in self.warnings:
+            answer.add("NGSILD-Warning", f'199 - "{warning}"')
         return answer
 
     def created(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:

@@ -85,6 +85,8 @@ async def retrieve(call: Call) -> ASGIApp:
     context = await call.context()
     view = parse_view(call.params, context, geojson=call.wants_geojson)
     kept = call.tenant.store.entity(id_)
+    if kept is None:
+        kept = await call.entity(id_)
     if call.reading is not None:
         kept = await call.reading.entity(id_, context, view.attrs, kept)
     entity = of_type(call, context, found(id_, kept))
@@ -151,7 +153,7 @@ async def answered(call: Call, asked: EntityQuery, view: View, context: Context)
     elif call.reading is not None:
         result = await call.reading.found(asked, context)
     if result is None:
-        result = await call.tenant.store.query(asked)
+        result = await call.entities(asked)
     headers = page_headers(call, asked, len(result.entities), result.count)
     if result.count is not None and asked.count:
         headers["NGSILD-Results-Count"] = str(result.count)

@@ -155,7 +155,10 @@ async def retrieve(call: Call) -> ASGIApp:
     context = await call.context()
     asked = parse_temporal(call.params)
     view = _view(parse_view(_without_form(call.params), context), asked)
-    page = await _history(call).retrieve(id_, asked, view)
+    if (federation := call.federation) is None:
+        page = await _history(call).retrieve(id_, asked, view)
+    else:
+        page, call.warnings = await federation.evolution(_history(call), id_, asked, view)
     shown = represent_evolution(page.evolutions[0], context, view, asked)
     if not shown:
         raise errors.ResourceNotFound(f"the past of {id_!r} has nothing that pick and omit leave")
@@ -211,7 +214,10 @@ def _check(call: Call, found: EntityQuery, *, has_type: bool) -> None:
 async def _answered(call: Call, found: EntityQuery, asked: TemporalQuery, view: View, context: Context) -> ASGIApp:
     history = _history(call)
     only, map_headers = await _mapped(call, history, found, asked)
-    page, count = await history.query(found, asked, view, only)
+    if (federation := call.federation) is None or only is not None:
+        page, count = await history.query(found, asked, view, only)
+    else:
+        page, count, call.warnings = await federation.evolutions(history, found, asked, view)
     shown = [represent_evolution(evolution, context, view, asked) for evolution in page.evolutions]
     status, headers = _partial(page, asked)
     headers |= page_headers(call, found, len(shown), count) | map_headers
