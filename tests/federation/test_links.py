@@ -22,7 +22,7 @@ STEPS_MAX: Final = 20_000
 
 
 class End:
-    """One node, as far as its link goes: what is handed up is journalled in the transaction that acknowledges it, as a broker's is."""
+    """One node, as far as its link goes. What is handed up is journalled with its acknowledgement."""
 
     def __init__(self, name: str, other: str, now: int) -> None:
         self.other = other

@@ -1,7 +1,6 @@
 """Who is where, wants what and says what in the smart port: random, seeded, and told to the oracle as well.
 
-A `Workload` makes the requests, as a client would send them, and tells the oracle's `World` the same. Sending them is somebody else's
-job (`live`), so that the same seed means the same requests whatever becomes of them.
+A `Workload` makes the requests, as a client would send them, and tells the oracle's `World` the same. `live` sends them.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _WEST, _EAST, _SOUTH, _NORTH = 25.125, 25.155, 35.330, 35.350
 
 
 def describe(folder: Path, strategy: str) -> tuple[Path, dict[tuple[str, str], tuple[int, int]]]:
-    """The smart port at free ports, every link through a proxy: where it is described, and from which port to which each link goes."""
+    """The smart port at free ports, each link through a proxy; for each link the port of the proxy, and of the node behind it."""
     described = tomllib.loads((Path(__file__).parents[2] / SMART_PORT).read_text())
     terms = described["federation"] | {"strategy": strategy, "characterisation": "scopes.toml"}
     if strategy == "broadcast-groups":
@@ -70,9 +69,8 @@ def describe(folder: Path, strategy: str) -> tuple[Path, dict[tuple[str, str], t
         proxies[a, b] = ports.pop(), at[b]
         link["via"] = f"tcp/127.0.0.1:{proxies[a, b][0]}"
     file = folder / "federation.toml"
-    file.write_text(
-        "\n".join(f"{name} = {_toml(value)}" for name, value in (("federation", terms), ("nodes", nodes), ("links", links)))
-    )
+    sections = {"federation": terms, "nodes": nodes, "links": links}
+    file.write_text("\n".join(f"{name} = {_toml(value)}" for name, value in sections.items()))
     (folder / "scopes.toml").write_text(CHARACTERISATION)
     return file, proxies
 
