@@ -67,12 +67,13 @@ class Applied(Struct):
 
 
 class Tenant:
-    def __init__(self, name: str, store: Store, settings: NodeSettings) -> None:
+    def __init__(self, name: str, store: Store, settings: NodeSettings, *, is_alone: bool = False) -> None:
+        """`is_alone`: it is no part of the federation, whatever the settings say."""
         self.name = name
         self.store = store
         self.settings = settings
         self.publisher = f"urn:hanse:node:{settings.node.id}"
-        self.router: Router = self._router()
+        self.router: Router = self._router(is_alone=is_alone)
         self.contexts = ContextService(store, settings)
         self.models = Models(self)
         self.notifier = Notifier(self)
@@ -91,9 +92,9 @@ class Tenant:
         self.is_made_by_call = False  # rather than found when the node started
         self._sweeper: asyncio.Task[None] | None = None
 
-    def _router(self) -> Router:
+    def _router(self, *, is_alone: bool) -> Router:
         federation = self.settings.federation
-        if self.name == DEFAULT_TENANT and (federation.name or federation.file):
+        if self.name == DEFAULT_TENANT and not is_alone and (federation.name or federation.file):
             from hanse.node.federation import federated
 
             return federated(self)

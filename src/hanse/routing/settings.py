@@ -9,9 +9,10 @@ from math import isqrt
 
 from msgspec import Struct
 
-from hanse.model import InvalidInput
+from hanse.model import InvalidInput, Polygon
 from hanse.routing.areas import FIELD_SIZE_DEG, Areas
 from hanse.routing.federation import Federation
+from hanse.routing.territories import Territories
 
 DELIVERED_KEPT = 16_384  # notifications that a broker remembers, with the subscriptions that got them, so as to deliver once
 EVENTS_SEEN_KEPT = 65_536
@@ -54,10 +55,13 @@ class Settings(Struct, frozen=True, dict=True, omit_defaults=True):
     anchors: dict[str, str] = {}
     ablations: tuple[str, ...] = ()  # mechanisms switched off on purpose, to show that the checkers find it
     known_scopes: dict[str, dict[str, tuple[str, ...]]] = {}  # mudebs-paper: node -> dimension -> scopes; empty: all know all
+    territories: dict[str, Polygon] | None = None  # areas drawn exactly, some as given polygons; None: by fields
     admission: str = "updown"  # mudebs-paper: which neighbours a subscription with scopes enters; or "upward"
 
     @cached_property
-    def areas(self) -> Areas:
+    def areas(self) -> Areas | Territories:
+        if self.territories is not None:
+            return Territories(self.federation, self.territories)
         if self.field_owners:
             import numpy as np
 
