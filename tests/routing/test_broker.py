@@ -273,6 +273,15 @@ def test_a_place_is_forgotten_with_its_client(strategy: str) -> None:
     assert [broker.state.locations for broker in town.brokers.values()] == [{}] * len(town.brokers)
 
 
+def test_a_place_of_an_earlier_life_that_comes_late_does_not_count() -> None:
+    town = Town()
+    town.tell("b", m.Attach("sub"))
+    town.brokers["b"].handle(m.ClientLocation("sub", Location(1.0, 1.0), 5, "a"), "a", 10)
+    assert "sub" not in town.brokers["b"].state.locations
+    town.brokers["b"].handle(m.ClientLocation("other", Location(1.0, 1.0), 5, "a"), "a", 10)
+    assert "other" in town.brokers["b"].state.locations
+
+
 def test_export_rules_hold_for_what_follows_a_client() -> None:
     closed = ExportRule(deny_types=("Secret",))
     nodes = tuple(Node(name) for name in "abc")

@@ -199,6 +199,15 @@ def test_scopes_that_nobody_has_are_refused_where_they_are_known() -> None:
         assert (guard.refusal(message, "a", "b") == "") == believed, message
 
 
+def test_what_is_past_may_name_a_node_that_has_left() -> None:
+    for message in (
+        m.VisibilityNews(m.SetVisibility("d", "s", "t", out=""), 1, "x"),
+        m.Handover("c1", 1, 1, stays=((1, "x", None),), waiting=((ID, BUS, "x"),)),
+        m.PutSubscription(SUBSCRIPTION, "a", 1, m.ClientLocation("c1", None, 1, "x")),
+    ):
+        assert refusal(message, "a", "b", strategy="flood-subscriptions", federation=FREE) == ""
+
+
 def test_every_strategy_says_who_speaks() -> None:
     assert set(SPEAKERS) == {*STRATEGIES, *STUDIED}
 

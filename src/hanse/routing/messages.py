@@ -381,7 +381,10 @@ class Dropped(Struct, frozen=True, tag=True, gc=False):
 
 
 class Lookup(Struct, frozen=True, tag=True, gc=False):
-    """The host looks in its store and answers with `Answer`."""
+    """The host looks in its store and answers with `Answer`.
+
+    For another node's query it may be asked for more than that node wants: what export rules hide must not decide (`queries`).
+    """
 
     query: Query
     asker: str
