@@ -62,6 +62,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_matching.py
 	$(PY) benchmarks/bench_subscriptions.py
 	$(with_mosquitto) $(PY) benchmarks/bench_node.py
+	$(PY) benchmarks/bench_federation.py
 
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 	HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py
@@ -75,6 +76,7 @@ fuzz: setup      ## ten minutes of requests and device messages that nobody has 
 study: setup     ## the papers' experiments at full size
 	$(HANSE) study mudebs --out out/mudebs
 	$(HANSE) study disgb --out out/disgb
+	$(with_mosquitto) $(HANSE) study comdex --out out/comdex
 
 lock:            ## pin the newest versions again (needs pip-tools)
 	pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
