@@ -29,8 +29,9 @@ check: setup     ## style and types
 	$(VENV)/bin/ruff format --check src tests benchmarks examples
 	$(VENV)/bin/mypy
 
-demo: setup      ## the main job, live: a node with devices and followers (SECONDS=600 keeps it up), then strategies, scopes, a replay, faults
+demo: setup      ## the main job, live: a node with devices and followers (SECONDS=600 keeps it up), seven nodes that share, strategies, scopes, a replay, faults
 	$(PY) examples/smart-port/port.py --seconds $(SECONDS)
+	$(PY) examples/smart-port/share.py --seconds $(SECONDS)
 	$(HANSE) simulate run --topology cities --nodes 25 --workload hiking --clients 500 --plots out/demo/strategies
 	$(HANSE) scopes show examples/olympic-paris/characterisation.toml --picture out/demo/olympic-paris.svg
 	$(HANSE) simulate replay tests/data/disgb-1k

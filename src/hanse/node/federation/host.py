@@ -212,6 +212,7 @@ class Host:
             self._journal += 1
             self.links.staged.save.told.append(Told(self._journal, plane, now, sender, data))
             self._since_whole += 1
+        self.traces.came(message, sender)
         kept: list[m.Effect] = []
         for effect in effects:
             if type(effect) is m.Send:
@@ -222,7 +223,7 @@ class Host:
                 self.traces.sent(effect.message, effect.to)
             else:
                 kept.append(self._unqualified(effect))
-        self.traces.handled(message, sender, kept)
+        self.traces.done(kept)
         self._flush_soon()
         return kept
 

@@ -45,7 +45,7 @@ class Traces:
     def recent(self, limit: int = 50) -> list[Notification]:
         return list(self._kept.values())[-limit:]
 
-    def handled(self, message: Any, sender: str, effects: Iterable[m.Effect]) -> None:
+    def came(self, message: Any, sender: str) -> None:
         inner = innermost(message)
         notification = getattr(inner, "notification", None)
         if notification is not None and not isinstance(notification, tuple):
@@ -53,6 +53,8 @@ class Traces:
                 self._add(notification, "heard", sender, type(inner).__name__)
             else:
                 self._add(notification, "published", notification.publisher)
+
+    def done(self, effects: Iterable[m.Effect]) -> None:
         for effect in effects:
             if isinstance(effect, m.Deliver):
                 self._add(effect.notification, "delivered", effect.client, effect.subscription)
