@@ -163,6 +163,8 @@ def envelope(data: bytes) -> Envelope:
     found: Envelope = _decoded(_envelopes, data, "message of a broker")
     if not 0 <= found.hops <= HOPS_MAX:
         raise NotBelieved(f"the message has gone round: {found.hops} hops")
+    if found.plane < 0:  # which would be one counted from the last
+        raise NotBelieved(f"there is no plane {found.plane}")
     return found
 
 
