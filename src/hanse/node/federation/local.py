@@ -122,6 +122,9 @@ class LocalFederation:
         """Let the processes go on when this one ends, and write down which they are."""
         pids = {node: process.pid for node, process in self._processes.items()}
         (self.folder / STATE).write_bytes(msgspec.json.encode(Running(str(self.path), pids)))
+        for process in self._processes.values():
+            process.returncode = 0  # it is for nobody here to wait for any more
+        self._processes.clear()
 
     def __enter__(self) -> Self:
         return self
