@@ -95,7 +95,7 @@ def notifications(rounds: int, samples: int, entities: int, data: Path) -> list[
             "ms",
             50,
             False,
-            f"p95 {installed.p95_ms:.1f} ms, {len(installed.ms)} of them; one link {chains['width 2'].installed.median_ms:.1f} ms",
+            f"p95 {installed.p95_ms:.1f} ms, {len(installed.ms)} times; one link {chains['width 2'].installed.median_ms:.1f} ms",
         )
     )
     return figures
