@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md") if "\n```sh\n" in page.read_text(encoding="utf-8"))
-PORTS = (9090, 1884, 8081)  # of the node, of its MQTT broker, of a receiver
+PORTS = (9090, 1884, 8081, 9111, 9112, 7411, 7412)  # of the node, of its MQTT broker, of a receiver, of two linked nodes
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def with_free_ports(text: str) -> tuple[str, int]:
 
 
 def test_there_are_pages_with_commands() -> None:
-    assert {"quickstart.md", "operate.md", "mqtt.md", "models.md", "agents.md"} <= set(PAGES)
+    assert {"quickstart.md", "operate.md", "mqtt.md", "models.md", "federation.md", "agents.md"} <= set(PAGES)
 
 
 @pytest.mark.parametrize("name", PAGES)
