@@ -37,8 +37,8 @@ def merged(entities: Sequence[Entity], auxiliary: Sequence[Entity] = ()) -> Enti
         attributes.setdefault(name, []).append(instance)
     return Entity(
         id=entities[0].id,
-        types=_together([entity.types for entity in entities]),
-        scopes=_together([entity.scopes for entity in entities if entity.scopes]),
+        types=together([entity.types for entity in entities]),
+        scopes=together([entity.scopes for entity in entities if entity.scopes]),
         attributes=attributes,
         created_at=min((entity.created_at for entity in entities if entity.created_at), default=""),
         modified_at=max(entity.modified_at for entity in entities),
@@ -71,10 +71,11 @@ def _time(text: Any) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _together(said: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    if len(set(said)) == 1:
-        return said[0]
-    return tuple(sorted({name for names in said for name in names}))
+def together(given: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """All names that any of them has; in their order, if they agree."""
+    if len(set(given)) == 1:
+        return given[0]
+    return tuple(sorted({name for names in given for name in names}))
 
 
 def _last(times: Sequence[str | None]) -> str | None:
@@ -85,19 +86,20 @@ def _last(times: Sequence[str | None]) -> str | None:
 def read_entity(body: Any, context: Context) -> Entity:
     """An entity as another source shows it, normalized or concise, with the times that it says. Raises BadRequestData."""
     entity = parse_entity(body, context, "")
-    entity.created_at, entity.modified_at = _said(body, "createdAt"), _said(body, "modifiedAt")
+    entity.created_at, entity.modified_at = said(body, "createdAt"), said(body, "modifiedAt")
     for name, value in body.items():
         instances = entity.attributes.get(context.expand_term(name))
         if instances is not None:
-            _put_times(instances, value, context)
+            put_times(instances, value, context)
     return entity
 
 
-def _put_times(instances: list[Instance], value: Any, context: Context) -> None:
-    said = value if isinstance(value, list) and len(value) == len(instances) else [value]
-    for instance, body in zip(instances, said, strict=False):
+def put_times(instances: list[Instance], value: Any, context: Context) -> None:
+    """Give the instances of an attribute, and what is below them, the times that were said, and no others."""
+    bodies = value if isinstance(value, list) and len(value) == len(instances) else [value]
+    for instance, body in zip(instances, bodies, strict=False):
         for member in ("createdAt", "modifiedAt"):
-            if text := _said(body, member):
+            if text := said(body, member):
                 instance[member] = text
             else:
                 instance.pop(member, None)
@@ -105,9 +107,10 @@ def _put_times(instances: list[Instance], value: Any, context: Context) -> None:
             for name, inner in body.items():
                 below = instance.get(context.expand_term(name))
                 if isinstance(below, list) and below and isinstance(below[0], dict) and "createdAt" in below[0]:
-                    _put_times(below, inner, context)
+                    put_times(below, inner, context)
 
 
-def _said(body: Any, member: str) -> str:
+def said(body: Any, member: str) -> str:
+    """A time that somebody says; empty if it is none."""
     text = body.get(member) if isinstance(body, dict) else None
     return text if isinstance(text, str) and _time(text) != _LONG_AGO else ""

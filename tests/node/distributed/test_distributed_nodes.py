@@ -209,6 +209,35 @@ def test_names_of_a_context_without_a_url_are_understood(nodes: tuple[Api, Api, 
     assert b.kept() == {"id": CAR, "type": "Vehicle", "speed": 5}
 
 
+def test_the_past_is_what_all_know_of_it(nodes: tuple[Api, Api, Api]) -> None:
+    a, b, c = nodes
+    a.registers("b", b.url, operations=["retrieveTemporal", "queryTemporal"])
+    a.registers("c", c.url, operations=["queryBatchTemporal"])
+    for node, day, id_ in ((a, 1, CAR), (b, 2, CAR), (b, 1, BUS), (c, 3, CAR)):
+        instance = {"type": "Property", "value": day, "observedAt": f"2030-01-0{day}T00:00:00Z"}
+        assert node("POST", "/temporal/entities", {"id": id_, "type": "Vehicle", "speed": [instance]}).status == 201
+    reply = a("GET", f"/temporal/entities/{CAR}", params={"options": "temporalValues"})
+    assert [value for value, _ in reply.json()["speed"]["values"]] == [1, 2]
+    assert a("GET", f"/temporal/entities/{BUS}").status == 200
+    assert a("GET", f"/temporal/entities/{BUS}", params={"local": "true"}).status == 404
+    time = {"timerel": "after", "timeAt": "2029-01-01T00:00:00Z"}
+    found = a("GET", "/temporal/entities", params={"type": "Vehicle", "options": "temporalValues"} | time).json()
+    assert [(item["id"], len(item["speed"]["values"])) for item in found] == [(CAR, 3), (BUS, 1)]
+    query = {"type": "Query", "entities": [{"type": "Vehicle"}], "temporalQ": time | {"lastN": 1}}
+    found = a("POST", "/temporal/entityOperations/query", query).json()
+    assert [[instance["value"] for instance in item["speed"]] for item in found] == [[3], [1]]
+
+
+def test_how_many_there_are_is_told_beyond_the_page(nodes: tuple[Api, Api, Api]) -> None:
+    a, b, _ = nodes
+    a.registers("b", b.url)
+    for number in range(5):
+        a.keeps(f"urn:ngsi-ld:Vehicle:a{number}", speed=number)
+        b.keeps(f"urn:ngsi-ld:Vehicle:b{number}", speed=number)
+    found = a("GET", "/entities", params={"type": "Vehicle", "limit": 2, "count": "true"})
+    assert (len(found.json()), found.headers["NGSILD-Results-Count"]) == (2, "10")
+
+
 # --- changing -----------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ A source that is down, slow or talks nonsense costs its part of the answer and n
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -29,13 +29,13 @@ from hanse.node.http.answers import Answer, problem_answer
 from hanse.node.store import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from starlette.types import ASGIApp
 
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.entity import Entity
-    from hanse.ngsild.registrations import Registration
+    from hanse.ngsild.registrations import Registration, TimeQuery
     from hanse.node.distributed.provision import Handler
     from hanse.node.distributed.sources import Provider
     from hanse.node.http.call import Call
@@ -44,6 +44,9 @@ RETRIEVE: Final = ("retrieveEntity", "queryEntity", "queryBatch")  # the ways to
 QUERY: Final = ("queryEntity", "queryBatch")
 QUERY_BY_POST: Final = ("queryBatch", "queryEntity")
 WARNING: Final = "NGSILD-Warning"
+COUNT: Final = "ngsild-results-count"
+
+T = TypeVar("T")
 
 
 def consumed(handler: Handler) -> Handler:
@@ -76,28 +79,32 @@ class Reading:
     """What sources have to say to one request."""
 
     def __init__(self, call: Call) -> None:
-        self._call = call
-        self._tenant = call.tenant
+        self.call = call
+        self.tenant = call.tenant
         self.failures: list[NoReply] = []
+        self.counts: list[int] = []  # how many entities each source says to have, if it was asked
 
     # --- who is asked -----------------------------------------------------------------------------------------------
 
-    def _providers(self, selectors: tuple[EntitySelector, ...], context: Context) -> dict[str, Provider]:
-        csf = self._call.params.get("csf")
-        sought = Sought(selectors=selectors, csf=parse_csf(csf, context) if csf else "")
-        trigger = Trigger(self._call.headers, context)
-        distributed = self._tenant.distributed
-        return {p.registration.id: p for p in self._tenant.providers(sought) if not distributed.is_loop(p, trigger)}
+    def providers(
+        self, selectors: tuple[EntitySelector, ...], context: Context, time: TimeQuery | None = None
+    ) -> dict[str, Provider]:
+        """Those that may have what is selected, by registration; of a certain time, if that is asked for."""
+        csf = self.call.params.get("csf")
+        sought = Sought(selectors=selectors, csf=parse_csf(csf, context) if csf else "", time=time)
+        trigger = Trigger(self.call.headers, context)
+        distributed = self.tenant.distributed
+        return {p.registration.id: p for p in self.tenant.providers(sought) if not distributed.is_loop(p, trigger)}
 
     # --- one entity -------------------------------------------------------------------------------------------------
 
     async def entity(self, id_: str, context: Context, attrs: tuple[str, ...], local: Entity | None) -> Entity | None:
         """An entity as everybody knows it together."""
-        types = self._call.params.get("type")
+        types = self.call.params.get("type")
         selector = EntitySelector(
             tuple((context.expand_type(name.strip()),) for name in types.split(",")) if types else (), (id_,)
         )
-        providers = self._providers((selector,), context)
+        providers = self.providers((selector,), context)
         if not providers:
             return local
         shares = asked_of([p.registration for p in providers.values()], (selector,), frozenset(attrs), frozenset(RETRIEVE))
@@ -110,28 +117,31 @@ class Reading:
 
     async def found(self, asked: EntityQuery, context: Context) -> Found | None:
         """The page that a query asks for; None: nobody else is concerned."""
-        providers = self._providers(asked.selectors, context)
+        providers = self.providers(asked.selectors, context)
         registrations = [p.registration for p in providers.values() if may_have(p.registration, asked.scope_q, asked.geo)]
         shares = asked_of(registrations, asked.selectors, frozenset(asked.attrs), frozenset(QUERY))
         if not shares:
             return None
         if asked.order_by:
             raise BadRequestData("what several sources answer has no order but that of ids; leave orderBy out, or say local=true")
-        split = self._call.flag("splitEntities")
-        limits = self._call.node.settings.limits
+        split = self.call.flag("splitEntities")
+        limits = self.call.node.settings.limits
         needed = min(limits.page_max, asked.offset + asked.limit) if not split else limits.page_max
         if asked.offset + asked.limit > limits.page_max:
             raise BadRequestData(f"of what several sources have, the first {limits.page_max} can be paged through")
-        ways = QUERY_BY_POST if self._call.method == "POST" else QUERY
+        ways = QUERY_BY_POST if self.call.method == "POST" else QUERY
         first = msgspec.structs.replace(asked, limit=needed, offset=0)
         here = _unfiltered(first) if split else first
         said = await self._ask(shares, providers, asked.selectors, here, context, ways, split=split)
-        local = await self._call.entities(here)
+        local = await self.call.entities(here)
         together = self._together(said, local.entities, registrations)
         entities = [together[id_] for id_ in sorted(together)]
         if split:
             entities = [entity for entity in entities if matches(asked, entity)]
-        count = max(len(entities), (local.count or 0) if not split else 0) if asked.count else None
+        count = len(entities) if asked.count else None
+        if asked.count and not split:  # those that several have count once, as far as is to be seen
+            twice = len(local.entities) + sum(len(found) for _, found in said) - len(entities)
+            count = max(len(entities), (local.count or 0) + sum(self.counts) - twice)
         return Found(entities[asked.offset : asked.offset + asked.limit], count)
 
     # --- asking -----------------------------------------------------------------------------------------------------
@@ -147,7 +157,7 @@ class Reading:
         *,
         split: bool,
     ) -> list[tuple[Share, list[Entity]]]:
-        distributed = self._tenant.distributed
+        distributed = self.tenant.distributed
         asked: list[tuple[Share, Provider, Outgoing]] = []
         for share in shares:
             provider = providers[share.registration.id]
@@ -160,11 +170,18 @@ class Reading:
             names = None if split else share.names  # attrs selects entities, too; only what is put together can be selected
             asked += ((share, provider, outgoing) for outgoing in _outgoing(way, share, names, selectors, query, wire))
         replies = await distributed.ask_all(
-            ((provider, outgoing) for _, provider, outgoing in asked), Trigger(self._call.headers, context)
+            ((provider, outgoing) for _, provider, outgoing in asked), Trigger(self.call.headers, context)
         )
-        return [(share, self._entities(reply)) for (share, _, _), reply in zip(asked, replies, strict=True)]
+        said: list[tuple[Share, list[Entity]]] = []
+        for (share, _, _), reply in zip(asked, replies, strict=True):
+            found = self.understood(reply, read_entity)
+            told = reply.headers.get(COUNT, "") if isinstance(reply, Reply) else ""
+            self.counts.append(max(int(told), len(found)) if told.isascii() and told.isdigit() and len(told) < 16 else len(found))
+            said.append((share, found))
+        return said
 
-    def _entities(self, reply: Reply | NoReply) -> list[Entity]:
+    def understood(self, reply: Reply | NoReply, read: Callable[[Any, Context], T]) -> list[T]:
+        """What a source has answered; what it could not is remembered, for a warning."""
         if isinstance(reply, NoReply):
             self.failures.append(reply)
             return []
@@ -174,11 +191,10 @@ class Reading:
         if not reply.is_success:
             self.failures.append(NoReply(provider, REFUSED, f"the source answers {reply.status}"))
             return []
-        bodies = reply.data if isinstance(reply.data, list) else [reply.data]
-        found: list[Entity] = []
-        for body in bodies:
+        found: list[T] = []
+        for body in reply.data if isinstance(reply.data, list) else [reply.data]:
             try:
-                found.append(read_entity(body, reply.context))
+                found.append(read(body, reply.context))
             except (NgsiLdError, InvalidInput) as error:
                 self.failures.append(NoReply(provider, INVALID, f"the source answers what is no entity: {error}"[:300]))
                 break
@@ -236,7 +252,7 @@ def _outgoing(
     params = {"options": "sysAttrs"}
     if way == "retrieveEntity":
         return [Outgoing("GET", f"/entities/{quote(selectors[0].ids[0], safe=':')}", attrs | params)]
-    params["limit"] = str(query.limit)
+    params |= {"limit": str(query.limit)} | ({"count": "true"} if query.count else {})
     kept = [narrowed(share.registration, selector) for selector in selectors or (EntitySelector(),)]
     if way == "queryEntity":
         filters = filter_params(query, wire)

@@ -20,6 +20,8 @@ from hanse.ngsild.temporal_parsing import (
     to_us,
 )
 from hanse.ngsild.uris import check_uri
+from hanse.node.distributed import past
+from hanse.node.distributed.consumption import consumed
 from hanse.node.entity_maps import HEADER as MAP_HEADER
 from hanse.node.entity_maps import lifetime, location
 from hanse.node.history import History
@@ -155,16 +157,24 @@ async def retrieve(call: Call) -> ASGIApp:
     context = await call.context()
     asked = parse_temporal(call.params)
     view = _view(parse_view(_without_form(call.params), context), asked)
-    if (federation := call.federation) is None:
-        page = await _history(call).retrieve(id_, asked, view)
-    else:
-        page, call.warnings = await federation.evolution(_history(call), id_, asked, view)
+    page = await (
+        _evolution(call, id_, asked, view)
+        if call.reading is None
+        else past.evolution(call.reading, lambda: _evolution(call, id_, asked, view), id_, asked, view.attrs, context)
+    )
     shown = represent_evolution(page.evolutions[0], context, view, asked)
     if not shown:
         raise errors.ResourceNotFound(f"the past of {id_!r} has nothing that pick and omit leave")
     status, headers = _partial(page, asked)
     headers |= await call.tenant.entity_maps.headers(call, [id_])
     return call.answer(shown, context, status=status, headers=headers)
+
+
+async def _evolution(call: Call, id_: str, asked: TemporalQuery, view: View) -> Page:
+    if (federation := call.federation) is None:
+        return await _history(call).retrieve(id_, asked, view)
+    page, call.warnings = await federation.evolution(_history(call), id_, asked, view)
+    return page
 
 
 async def query(call: Call) -> ASGIApp:
@@ -214,10 +224,15 @@ def _check(call: Call, found: EntityQuery, *, has_type: bool) -> None:
 async def _answered(call: Call, found: EntityQuery, asked: TemporalQuery, view: View, context: Context) -> ASGIApp:
     history = _history(call)
     only, map_headers = await _mapped(call, history, found, asked)
-    if (federation := call.federation) is None or only is not None:
-        page, count = await history.query(found, asked, view, only)
-    else:
+
+    async def here(found: EntityQuery) -> tuple[Page, int | None]:
+        if (federation := call.federation) is None or only is not None:
+            return await history.query(found, asked, view, only)
         page, count, call.warnings = await federation.evolutions(history, found, asked, view)
+        return page, count
+
+    reading = call.reading if only is None else None
+    page, count = await (here(found) if reading is None else past.evolutions(reading, here, found, asked, context))
     shown = [represent_evolution(evolution, context, view, asked) for evolution in page.evolutions]
     status, headers = _partial(page, asked)
     headers |= page_headers(call, found, len(shown), count) | map_headers
@@ -255,11 +270,11 @@ paths: list[Path] = [
     ngsi(
         "/temporal/entities",
         POST=Endpoint(create, params=_LOCAL, makes_tenant=True),
-        GET=Endpoint(query, params=_QUERY_PARAMS),
+        GET=Endpoint(consumed(query), params=_QUERY_PARAMS),
     ),
     ngsi(
         "/temporal/entities/{id}",
-        GET=Endpoint(retrieve, params=_RETRIEVE_PARAMS),
+        GET=Endpoint(consumed(retrieve), params=_RETRIEVE_PARAMS),
         DELETE=Endpoint(delete, params=_LOCAL),
     ),
     ngsi("/temporal/entities/{id}/attrs", POST=Endpoint(append, params=_LOCAL)),
@@ -272,5 +287,5 @@ paths: list[Path] = [
         PATCH=Endpoint(change_instance, params=_LOCAL),
         DELETE=Endpoint(delete_instance, params=_LOCAL),
     ),
-    ngsi("/temporal/entityOperations/query", POST=Endpoint(query_by_post, params=(*VIEW_PARAMS, *PAGE_PARAMS))),
+    ngsi("/temporal/entityOperations/query", POST=Endpoint(consumed(query_by_post), params=(*VIEW_PARAMS, *PAGE_PARAMS))),
 ]
