@@ -17,7 +17,6 @@ import structlog
 
 from hanse.model import WORLD, Advertisement, InvalidInput, Selector
 from hanse.ngsild.errors import NgsiLdError, TooManyPending
-from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
 from hanse.node.federation.asking import Answering, share_models
@@ -27,6 +26,8 @@ from hanse.node.federation.joining import Joining, check_address
 from hanse.node.federation.keeping import Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
+from hanse.node.federation.names import OWN, Names
+from hanse.node.federation.offers import Offers
 from hanse.node.federation.planes import Planes
 from hanse.node.federation.reading import Reading
 from hanse.node.federation.trace import Traces
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hanse.model import Geofence, Location, Subscription
-    from hanse.ngsild.entity import Change, Entity
+    from hanse.ngsild.entity import Change
     from hanse.node.federation.description import Description
     from hanse.node.tenant import Tenant
     from hanse.routing import Broker, ExportRule, Federation, Settings
@@ -54,8 +55,8 @@ BROKER_TICK_S: Final = 1.0
 HELLO_S: Final = 5.0
 JOURNAL_MAX: Final = 5_000  # messages after which the state of the brokers is stored whole
 RETRY_S: Final = 0.05
+FORMER_MS: Final = 60_000  # how long what was honest before the federation changed is still believed
 ROOM: Final = 1_000  # writes that must fit into the store's queue, or what comes over links has to come again
-HELD_BACK: Final = "ngsi-ld/", "csource/"  # names that every node gives its own clients
 _SEALED: Final = b"frames"
 
 log = structlog.get_logger("hanse.federation")
@@ -90,7 +91,8 @@ class Host:
         self._since_whole = 0
         self._flush_due = False
         self._resyncs = False
-        self._types: dict[str, int] = {}
+        self._names = Names(self.node)
+        self._offers = Offers(tenant.publisher, by_id=description.terms.advertise_ids)
         self._comparing: dict[str, asyncio.Task[None]] = {}
         self._postponed: Pending | None = None  # what the store had no room for
         self._recovering: asyncio.Task[None] | None = None
@@ -101,6 +103,8 @@ class Host:
         self._federation = self.knowledge.federation()
         self.planes = Planes(self.node, description.terms, self._settings, description.scopes())
         self._guards = self._new_guards()
+        self._former_guards: list[Guard] = []
+        self._former_until_ms = 0
 
     @property
     def broker(self) -> Broker:
@@ -115,7 +119,14 @@ class Host:
 
     def _new_guards(self) -> list[Guard]:
         """What a neighbour can honestly say depends on the strategy."""
-        return [Guard(self._settings(name)) for name in self.planes.names]
+        return [Guard(self._settings(broker.settings.strategy), broker.scopes) for broker in self.planes.brokers]
+
+    def _refusal(self, plane: int, message: m.BrokerMessage, sender: str) -> str:
+        """Why a message cannot be honest. While the federation changes, what was honest before it did is still on its way."""
+        reason = self._guards[plane].refusal(message, sender, self.node)
+        if reason and self._former_guards and now_ms() < self._former_until_ms:
+            return reason if self._former_guards[plane].refusal(message, sender, self.node) else ""
+        return reason
 
     # --- starting and stopping --------------------------------------------------------------------------------------
 
@@ -128,11 +139,11 @@ class Host:
             with suppress(NotBelieved):
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
         self._federation = self.knowledge.federation()
-        self._guards = self._new_guards()
         whole = keeping.read_whole(reader)
         self.planes.rewire()
         if whole is not None:
             self.planes.restore(whole.planes)
+        self._guards = self._new_guards()
         self._journal = whole.journal if whole is not None else 0
         told = keeping.read_told(reader, self._journal)
         for entry in told:
@@ -142,7 +153,7 @@ class Host:
         self._since_whole = len(told)
         self.links.restore(reader, now)
         self.links.open(self._federation.neighbours[self.node], now)
-        self._types = self.tenant.store.type_counts()
+        self._offers.restore(self.tenant.store)
         log.info(
             "federated",
             node=self.node,
@@ -153,22 +164,13 @@ class Host:
 
     async def start(self) -> None:
         """After everything that the node keeps has been told to the brokers again."""
-        await self._advertise_all()
+        if not self.knowledge.terms.advertise_ids or self.tenant.publisher not in self.broker.clients:
+            for offer in await self._offers.of_all(self.tenant.store):  # of a node that was alone before
+                self._advertise(offer)
         await self._open()
         self._say()
         self._ticker = asyncio.create_task(self._tick())
         self._hello()
-
-    async def _advertise_all(self) -> None:
-        """What is here already, of a node that was alone before; what was advertised then is not said again."""
-        if not self.knowledge.terms.advertise_ids:
-            for type_ in self._types:
-                self._advertise(self._offer(type_))
-        elif self.tenant.publisher not in self.broker.clients:
-            for id_ in await self.tenant.store.ids(EntityQuery()):
-                entity = self.tenant.store.entity(id_)
-                for type_ in entity.types if entity is not None else ():
-                    self._advertise(self._offer(type_, id_))
 
     async def stop(self) -> None:
         self._stopped = True
@@ -186,8 +188,8 @@ class Host:
     def keep_only(self, clients: set[str]) -> None:
         """Clients of this node that nobody knows any more, such as listeners of streams that ended with it, are gone."""
         for broker in self.planes.brokers:
-            for name in [self._local(name) for name in broker.clients]:
-                if name.startswith(HELD_BACK) and name not in clients:
+            for name in [self._names.local(name) for name in broker.clients]:
+                if name.startswith(OWN) and name not in clients:
                     self.handle(m.Detach(name))
 
     # --- requests of clients here -----------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ class Host:
     def handle(self, request: m.Request) -> list[m.Effect]:
         if self._recovering is not None:
             raise CommitFailed("the store has failed, and the node goes back to what is stored; try again in a moment")
-        request = self._qualified(request)
+        request = self._names.outside(request)
         told = wire.encode(request)
         found: list[m.Effect] = []
         for plane in self.planes.for_request(request):
@@ -222,7 +224,7 @@ class Host:
                     self.links.send(peer, envelope, keep=keep, now_ms=now)
                 self.traces.sent(effect.message, effect.to)
             else:
-                kept.append(self._unqualified(effect))
+                kept.append(self._names.inside(effect))
         self.traces.done(kept)
         self._flush_soon()
         return kept
@@ -296,27 +298,6 @@ class Host:
         except NgsiLdError:
             self.failed()
 
-    # --- names ------------------------------------------------------------------------------------------------------
-
-    def _qualified(self, request: Any) -> Any:
-        """Names that every node gives to its own clients are told apart by the node's."""
-        if isinstance(request, (m.Subscribe, m.Advertise)):
-            name = request.__struct_fields__[0]
-            inner = getattr(request, name)
-            if inner.client.startswith(HELD_BACK):
-                return type(request)(msgspec.structs.replace(inner, client=f"{inner.client}@{self.node}"))
-        elif getattr(request, "client", "").startswith(HELD_BACK):
-            return msgspec.structs.replace(request, client=f"{request.client}@{self.node}")
-        return request
-
-    def _local(self, client: str) -> str:
-        return client.removesuffix(f"@{self.node}") if client.startswith(HELD_BACK) else client
-
-    def _unqualified(self, effect: Any) -> Any:
-        if type(effect) in (m.Deliver, m.Reject, m.Dropped) and effect.client.startswith(HELD_BACK):
-            return msgspec.structs.replace(effect, client=self._local(effect.client))
-        return effect
-
     # --- what the node has, for `advertised` --------------------------------------------------------------------------
 
     def changed(self, change: Change, id_: str, where: Location | None, geofence: Geofence) -> list[m.Effect]:
@@ -325,49 +306,18 @@ class Host:
         notification = notification_of(change, id_=id_, publisher=publisher, location=where, geofence=geofence)
         if not self.tenant.store.has_room(ROOM):
             raise TooManyPending("the node has more to store than it can take just now; try again in a moment")
-        more, less = self._more(change), self._less(change)
-        for offer in self._offers(change.after, more):
+        opened, closed = self._offers.opened(change), self._offers.closed(change)
+        for offer in opened:
             self._advertise(offer)
         effects = self.handle(m.Publish(notification))
-        for offer in self._offers(change.before, less):
+        for offer in closed:
             self.handle(m.Unadvertise(publisher, offer.id))
         return effects
-
-    def _offers(self, entity: Entity | None, types: list[str]) -> list[Advertisement]:
-        """What is advertised of an entity whose node has these types for the first time, or has lost them."""
-        if entity is None or not types:
-            return []
-        if self.knowledge.terms.advertise_ids:
-            return [self._offer(type_, entity.id) for type_ in types]
-        return [self._offer(type_) for type_ in types]
-
-    def _offer(self, type_: str, entity: str | None = None) -> Advertisement:
-        id_ = f"type {type_}" if entity is None else f"entity {entity} {type_}"
-        return Advertisement(id=id_, client=self.tenant.publisher, selectors=(Selector(type=type_, id=entity),))
 
     def core(self, subscription: Subscription) -> Subscription:
         """Where nothing is routed by place, the exact check is the subscriber's node's: a geometry is more than a point."""
         by_place = any(name.startswith("geo-") for name in self.planes.names)
         return subscription if by_place else msgspec.structs.replace(subscription, geofence=WORLD)
-
-    def _more(self, change: Change) -> list[str]:
-        """The types that the node has entities of for the first time, or again; by entity, if that is how it is advertised."""
-        before = change.before.types if change.before is not None else ()
-        new = [type_ for type_ in (change.after.types if change.after is not None else ()) if type_ not in before]
-        for type_ in new:
-            self._types[type_] = self._types.get(type_, 0) + 1
-        return new if self.knowledge.terms.advertise_ids else [type_ for type_ in new if self._types[type_] == 1]
-
-    def _less(self, change: Change) -> list[str]:
-        """The types that it has no entities of any more."""
-        after = change.after.types if change.after is not None else ()
-        old = [type_ for type_ in (change.before.types if change.before is not None else ()) if type_ not in after]
-        for type_ in old:
-            self._types[type_] = self._types.get(type_, 1) - 1
-        gone = [type_ for type_ in old if self._types[type_] <= 0]
-        for type_ in gone:
-            del self._types[type_]
-        return old if self.knowledge.terms.advertise_ids else gone
 
     def _advertise(self, offer: Advertisement) -> None:
         for effect in self.handle(m.Advertise(offer)):
@@ -417,7 +367,7 @@ class Host:
         if envelope.plane >= len(self.planes.brokers):
             raise NotBelieved(f"there is no plane {envelope.plane}")
         message = envelope.message
-        if reason := self._guards[envelope.plane].refusal(message, sender, self.node):
+        if reason := self._refusal(envelope.plane, message, sender):
             self.traces.stopped(message, sender, reason)
             raise NotBelieved(reason)
         effects = self._told(envelope.plane, message, sender, wire.encode(message), envelope.hops)
@@ -588,8 +538,9 @@ class Host:
             return
         log.info("the federation has changed", nodes=len(federation.nodes), links=len(federation.links) // 2)
         self._federation = federation
-        self._guards = self._new_guards()
         self.planes.rewire()
+        self._former_guards, self._guards = self._guards, self._new_guards()
+        self._former_until_ms = now_ms() + FORMER_MS
         self.links.open(federation.neighbours[self.node], now_ms())
         self.links.staged.save.whole = Whole(self._journal, self.planes.dump())  # the journal was told under the old description
         self._since_whole = 0
