@@ -76,9 +76,12 @@ def _concerns(entities: Iterable[EntityInfo], selectors: Sequence[EntitySelector
 
 
 def divide(
-    registrations: Sequence[Registration], selector: EntitySelector, names: frozenset[str] | None, operation: str
+    registrations: Sequence[Registration], selector: EntitySelector, names: frozenset[str] | None, *operations: str
 ) -> Division:
-    """Who does what of an operation on one entity. `names`: the attributes that it is about; None: all of it."""
+    """Who does what of an operation on one entity, or of any of several that come to the same.
+
+    `names`: the attributes that it is about; None: all of it.
+    """
     shares: list[Share] = []
     refused: list[Share] = []
     taken: frozenset[str] = frozenset()
@@ -92,14 +95,14 @@ def divide(
             share = _share(names, registered, before)
             if share is not None and not share and not (registered is None and not names):
                 continue
-            (shares if operation in registration.operations else refused).append(Share(registration, share))
+            (refused if registration.operations.isdisjoint(operations) else shares).append(Share(registration, share))
             taken |= share or registered or frozenset()
             is_whole = is_whole or registered is None
     left = None if names is None else names - taken
     is_local = not is_whole and (left is None or bool(left) or not (shares or refused))
     if is_local:
         for registration in registrations:
-            if registration.mode not in (*CLAIMING, AUXILIARY) and operation in registration.operations:
+            if registration.mode not in (*CLAIMING, AUXILIARY) and not registration.operations.isdisjoint(operations):
                 registered = names_for(registration, (selector,))
                 share = _share(left, registered, taken)
                 if share is None or share or (registered is None and not left):

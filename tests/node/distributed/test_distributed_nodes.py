@@ -324,6 +324,33 @@ def test_a_batch_is_dealt_out(nodes: tuple[Api, Api, Api]) -> None:
     assert [node.kept() or node.kept(BUS) for node in nodes] == [None, None, None]
 
 
+def test_a_source_without_batches_gets_one_request_for_each_document(nodes: tuple[Api, Api, Api]) -> None:
+    a, b, _ = nodes
+    a.registers("b", b.url, operations=["redirectionOps"])
+    many = [car(f"urn:ngsi-ld:Vehicle:{number}", speed=number) for number in range(20)]
+    assert a("POST", "/entityOperations/create", many).status == 201
+    assert len(b("GET", "/entities", params={"type": "Vehicle", "limit": 100}).json()) == 20
+    assert a("POST", "/entityOperations/update", [car(speed=30)]).status == 204
+    assert a("POST", "/entityOperations/merge", [car(brand="x")]).status == 204
+    assert b.kept() == {"id": CAR, "type": "Vehicle", "speed": 30, "brand": "x"}
+    reply = a("POST", "/entityOperations/upsert", [car(speed=40), car("urn:ngsi-ld:Vehicle:new", speed=1)])
+    assert (reply.status, reply.json()) == (201, ["urn:ngsi-ld:Vehicle:new"])
+    assert a.kept() == b.kept() == {"id": CAR, "type": "Vehicle", "speed": 40}
+    assert b("DELETE", f"/entities/{BUS}").status == 204
+    reply = a("POST", "/entityOperations/delete", [CAR, BUS])
+    assert (reply.status, reply.json()["success"]) == (207, [CAR])
+    assert [error["registrationId"] for error in reply.json()["errors"]] == [REGISTRATION + "b"]
+
+
+def test_a_dead_source_is_not_asked_for_each_document(nodes: tuple[Api, Api, Api]) -> None:
+    a = nodes[0]
+    with answering(200, b"", hangs=threading.Event()) as source:
+        a.registers("slow", source.url, operations=["redirectionOps"], management={"timeout": 100})
+        reply = a("POST", "/entityOperations/create", [car(f"urn:ngsi-ld:Vehicle:{number}") for number in range(100)])
+        assert (reply.status, len(reply.json()["errors"])) == (207, 100)
+        assert len(source.seen) <= 16
+
+
 def test_a_purge_takes_from_a_source_only_what_it_is_registered_with(nodes: tuple[Api, Api, Api]) -> None:
     a, b, _ = nodes
     a.registers("b", b.url, "exclusive", "speed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -49,6 +50,14 @@ if TYPE_CHECKING:
 TURN: Final = 100  # documents that are looked at before others have their turn
 DELETES: Final = "deleteBatch"
 CREATES: Final = ("createBatch", "upsertBatch")
+SINGLE: Final = {  # what a source without an operation for batches can do with each of its documents
+    "createBatch": "createEntity",
+    "upsertBatch": "createEntity",  # and, if it is there already, one that changes it
+    "updateBatch": "appendAttrs",
+    "mergeBatch": "mergeEntity",
+    "deleteBatch": "deleteEntity",
+}
+SINGLE_AT_ONCE: Final = 16
 
 
 class _Document(Struct):
@@ -105,14 +114,50 @@ async def _batch(call: Call, handler: Handler, operation: str) -> ASGIApp:
         created = _local_result(await handler(call), parts)
     common = _common(parts, context)
     trigger = Trigger(call.headers, common)
-    asked = [
-        (provider, await _outgoing(call, operation, provider, documents, common))
-        for provider, documents in parts.for_source.values()
-    ]
-    for reply in await call.tenant.distributed.ask_all(asked, trigger):
-        documents = parts.for_source[reply.provider.registration.id][1]
-        created += _source_result(reply, [document.id for document, _ in documents], parts)
+    results = await asyncio.gather(
+        *(_sent(call, operation, provider, documents, trigger) for provider, documents in parts.for_source.values())
+    )
+    for ids, reply in (result for replies in results for result in replies):
+        created += _source_result(reply, ids, parts)
     return _told(call, operation, parts, list(dict.fromkeys(created)))
+
+
+async def _sent(
+    call: Call, operation: str, provider: Provider, documents: list[tuple[_Document, frozenset[str] | None]], trigger: Trigger
+) -> list[tuple[list[str], Reply | NoReply]]:
+    """What a source answers: to a batch, or to one request for each of its documents if it takes no batches."""
+    distributed = call.tenant.distributed
+    batch = await _outgoing(call, operation, provider, documents, trigger.context)
+    if operation in provider.registration.operations:
+        return [([document.id for document, _ in documents], await distributed.ask(provider, batch, trigger))]
+    replies: list[tuple[list[str], Reply | NoReply]] = []
+    every = [(document.id, body) for (document, _), body in zip(documents, batch.body, strict=True)]
+    for start in range(0, len(every), SINGLE_AT_ONCE):
+        some = every[start : start + SINGLE_AT_ONCE]
+        answers = await asyncio.gather(*(_one(call, operation, provider, id_, body, trigger) for id_, body in some))
+        replies += [([id_], answer) for (id_, _), answer in zip(some, answers, strict=True)]
+        away = next((answer for answer in answers if isinstance(answer, NoReply)), None)
+        if away is not None:  # and will not come back for the rest
+            replies.append(([id_ for id_, _ in every[start + SINGLE_AT_ONCE :]], away))
+            break
+    return replies
+
+
+async def _one(call: Call, operation: str, provider: Provider, id_: str, body: Any, trigger: Trigger) -> Reply | NoReply:
+    ask = call.tenant.distributed.ask
+    path = f"/entities/{quote(id_, safe=':')}"
+    options = {"options": call.params["options"]} if "options" in call.params else {}
+    if operation == DELETES:
+        return await ask(provider, Outgoing("DELETE", path), trigger)
+    if operation == "updateBatch":
+        return await ask(provider, Outgoing("POST", path + "/attrs", options, body), trigger)
+    if operation == "mergeBatch":
+        return await ask(provider, Outgoing("PATCH", path, {}, body), trigger)
+    made = await ask(provider, Outgoing("POST", "/entities", {}, body), trigger)
+    if operation != "upsertBatch" or isinstance(made, NoReply) or made.status != 409:
+        return made
+    changing = Outgoing("POST", path + "/attrs", {}, body) if "update" in call.options else Outgoing("PUT", path, {}, body)
+    return await ask(provider, changing, trigger)
 
 
 async def _document(call: Call, item: Any, context: Context) -> _Document:
@@ -139,7 +184,7 @@ async def _distribute(
     body = document.given if isinstance(document.given, dict) else None
     names = frozenset(attribute_names(body, context).values()) if body is not None else None
     selector = EntitySelector(known_types(call, document.id, body, context), (document.id,))
-    division = divide([p.registration for p in providers], selector, names, operation)
+    division = divide([p.registration for p in providers], selector, names, operation, SINGLE[operation])
     parts.ids[document.id] = None
     by_id = {provider.registration.id: provider for provider in providers}
     if division.is_local:
