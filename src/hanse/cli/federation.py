@@ -170,11 +170,12 @@ def status(
     from hanse.cli.federation_words import status_table
     from hanse.cli.output import console, print_json
     from hanse.model import InvalidInput
-    from hanse.node.federation.local import LocalFederation, running
 
     if url:
         urls = _urls(url)
     else:
+        from hanse.node.federation.local import LocalFederation, running
+
         found = running(data)
         if found is None:
             raise InvalidInput("nothing was started there; give the URL of a node, or --data", place=str(data))

@@ -249,3 +249,22 @@ def test_a_link_that_is_joined_or_left_stays_so_after_a_restart(tmp_path: Path) 
             assert tug not in known(c)
     with running(tmp_path, file, "a") as a:
         assert link_of(a, "c")["export"] == rule
+
+
+def test_a_new_rule_counts_for_what_waits_already(tmp_path: Path) -> None:
+    file = tmp_path / "federation.toml"
+    file.write_text(description("ab", ["ab"]))
+    with running(tmp_path, file, "a") as a:
+        attach(a, "al")
+        with running(tmp_path, file, "b") as b:
+            attach(b, "bob", all={})
+            first = publish(a, "al", types=["Ship"])
+            until(lambda: first in known(b), "b hears of all")
+        waits = [publish(a, "al", types=[type_], attributes={"x": 1, "y": 2}) for type_ in ("Person", "Ship")]
+        assert link_of(a, "b")["counts"]["waiting"] >= 2
+        a.request("PATCH", f"{API}/links/b", json={"export": {"deny_types": ["Person"], "deny_attributes": ["y"]}})
+    with running(tmp_path, file, "a"), running(tmp_path, file, "b") as b:
+        until(lambda: waits[1] in known(b), "what may go there has come")
+        assert waits[0] not in known(b)
+        assert {"type": "Person"} not in get(b)["nodes"][0]["offers"]
+        assert get(b, f"{API}/trace", publisher="al", id=waits[1])["notification"]["attributes"] == {"x": 1}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,7 +23,7 @@ from hanse.node.federation import keeping, wire
 from hanse.node.federation.asking import Answering, share_models
 from hanse.node.federation.changes import change_of, notification_of
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
-from hanse.node.federation.joining import Joining, check_address
+from hanse.node.federation.joining import Joining, check_address, under_rule
 from hanse.node.federation.keeping import Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
@@ -537,6 +538,10 @@ class Host:
         if federation == self._federation:
             return
         log.info("the federation has changed", nodes=len(federation.nodes), links=len(federation.links) // 2)
+        for peer in federation.neighbours[self.node]:
+            rule = federation.rule[self.node, peer]
+            if rule != self._federation.rule.get((self.node, peer)):
+                self.links.revise(peer, partial(under_rule, rule=rule))
         self._federation = federation
         self.planes.rewire()
         self._former_guards, self._guards = self._guards, self._new_guards()

@@ -12,8 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from hanse.model import InvalidInput
+from hanse.node.federation import wire
 from hanse.node.store import DeleteDocument, PutDocument
 from hanse.routing import ExportRule
+from hanse.routing import messages as m
+from hanse.routing.export import export_types
 
 if TYPE_CHECKING:
     from hanse.node.federation.description import Description
@@ -96,6 +99,34 @@ class Joining:
     def _say(self, said: Said) -> list[Write]:
         self._said[said.key] = said
         return [PutDocument(KIND, said.key, msgspec.json.encode(said))]
+
+
+def under_rule(data: bytes, rule: ExportRule) -> bytes:
+    """What waits for a neighbour as it may go there under a new rule: a notification without what is hidden now, or none of it.
+
+    In its place goes something harmless, because the numbers of what waits are given already.
+    """
+    envelope = wire.envelope(data)
+    message = _revised(envelope.message, rule)
+    return data if message is envelope.message else wire.encode(msgspec.structs.replace(envelope, message=message))
+
+
+def _revised(message: m.BrokerMessage, rule: ExportRule) -> m.BrokerMessage:
+    if isinstance(message, m.Relay | m.Routed):
+        inner = _revised(message.message, rule)
+        if inner is message.message:
+            return message
+        return inner if isinstance(inner, m.Resync) else msgspec.structs.replace(message, message=inner)
+    if isinstance(message, m.PutAdvertisement):
+        name = message.offer.type or message.offer.topic
+        return m.Resync() if name is not None and not rule.allows_type(name) else message
+    if not isinstance(message, m.Event | m.RestrictedEvent | m.Delivery | m.Waited):
+        return message
+    told = message.notification
+    if not rule.allows(export_types(told), told.entity) or not rule.admits(told):
+        return m.Resync()
+    left = rule.stripped(told)
+    return message if left is told else msgspec.structs.replace(message, notification=left)
 
 
 def check_address(address: str, *, is_secure: bool) -> None:

@@ -59,13 +59,14 @@ class SaveFederation(Struct):
 
     told: list[Told] = field(default_factory=list)
     owed: list[Owed] = field(default_factory=list)
+    revised: list[Owed] = field(default_factory=list)  # of what was owed: something else is
     settled: list[int] = field(default_factory=list)  # of what was owed
     links: dict[str, LinkNumbers] = field(default_factory=dict)
     whole: Whole | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (self.told or self.owed or self.settled or self.links or self.whole)
+        return not (self.told or self.owed or self.revised or self.settled or self.links or self.whole)
 
     def apply(self, connection: Writer, /) -> None:
         if self.told:
@@ -76,6 +77,9 @@ class SaveFederation(Struct):
                 "INSERT INTO link_outbox(n, peer, keep, message) VALUES (?, ?, ?, ?)",
                 [(o.n, o.peer, o.keep, o.message) for o in self.owed],
             )
+        if self.revised:
+            rows_of = [(o.message, o.n) for o in self.revised]
+            connection.executemany("UPDATE link_outbox SET message = ? WHERE n = ?", rows_of)
         if self.settled:
             connection.executemany("DELETE FROM link_outbox WHERE n = ?", [(n,) for n in self.settled])
         if self.links:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hanse.node.federation import keeping, wire
 from hanse.node.federation.keeping import LinkNumbers, Owed, SaveFederation
@@ -112,6 +113,20 @@ class Links:
         if end is not None and end.rows:
             end.link.hurry()
             self._stage(peer, end.link.tick(now_ms))
+
+    def revise(self, peer: str, revised: Callable[[bytes], bytes]) -> int:
+        """What waits for a neighbour, in the form in which it may go there now; gives how much of it is another."""
+        end = self._peers.get(peer)
+        if end is None:
+            return 0
+        others: dict[int, Packed] = {}
+        for i, (row, packed) in enumerate(zip(end.rows, end.link.state.outbox, strict=True)):
+            if type(packed) is Packed and (data := revised(packed.data)) is not packed.data:
+                others[end.link.state.first + i] = end.link.state.outbox[i] = Packed(data, packed.keep)
+                self.staged.save.revised.append(Owed(row, peer, packed.keep, data))
+        frames = self.staged.frames.get(peer, [])
+        frames[:] = [replace(frame, message=others[frame.number]) if frame.number in others else frame for frame in frames]
+        return len(others)
 
     # --- in ---------------------------------------------------------------------------------------------------------
 
