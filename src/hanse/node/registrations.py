@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from hanse.ngsild.distributed_index import RegistrationIndex
 from hanse.ngsild.errors import AlreadyExists, Conflict, NgsiLdError, ResourceNotFound, TooManyResults
 from hanse.ngsild.registrations import (
     Registration,
@@ -46,6 +47,7 @@ class Registrations:
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
         self._kept: dict[str, Registration] = {}
+        self._index = RegistrationIndex()
         self._changed = asyncio.Event()
         self._sweeper: asyncio.Task[None] | None = None
         self.subscriptions = RegistrationSubscriptions(tenant, self)
@@ -54,7 +56,7 @@ class Registrations:
     async def start(self) -> None:
         for _, data in self._tenant.store.documents(KIND):
             registration = decode_registration(data)
-            self._kept[registration.id] = registration
+            self._keep(registration.id, registration)
             self._handle(_advertise(registration))
         await self.subscriptions.start()
         self._sweeper = asyncio.create_task(self._sweep())
@@ -85,7 +87,8 @@ class Registrations:
     def find(self, sought: Sought) -> list[Registration]:
         """Those that may have what is sought, in the order in which they came."""
         now = _now()
-        return [kept for kept in self._kept.values() if not kept.is_over(now) and matching_information(kept, sought)]
+        maybe = map(self._kept.__getitem__, self._index.candidates(sought.selectors))
+        return [kept for kept in maybe if not kept.is_over(now) and matching_information(kept, sought)]
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
@@ -152,10 +155,15 @@ class Registrations:
             tell()
 
     def _keep(self, id_: str, registration: Registration | None) -> None:
+        old = self._kept.pop(id_, None) if registration is None else self._kept.get(id_)
         if registration is None:
-            self._kept.pop(id_, None)
+            if old is not None:
+                self._index.forget(old)
         else:
+            if old is not None:
+                self._index.remove(old)
             self._kept[id_] = registration
+            self._index.add(registration)
         self._changed.set()
 
     # --- the broker -------------------------------------------------------------------------------------------------
