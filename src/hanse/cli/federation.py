@@ -184,8 +184,11 @@ def status(
     rows = _status(urls)
     if as_json:
         print_json(rows)
-    else:
-        console.print(status_table(rows))
+        return
+    console.print(status_table(rows))
+    for row in rows:
+        for refused in row["refused"]:
+            typer.echo(f"{row['node']} does not believe {refused['node']}: {refused['reason']}")
 
 
 def _urls(url: str) -> dict[str, str]:

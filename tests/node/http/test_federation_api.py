@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.node.federation.linked import description, linked, running, until
 from tests.serving import serving
 
 import hanse
 from hanse.client import NgsiLdClientError, SyncNodeClient
+from hanse.model import Notification
+from hanse.routing import ExportRule
 
 API = "/hanse/v1/federation"
 VISIBILITY = "/hanse/v1/scopes/visibility"
@@ -51,8 +55,8 @@ def get(node: SyncNodeClient, path: str = API, **params: Any) -> Any:
 
 def attach(node: SyncNodeClient, client: str, **subscriptions: Any) -> None:
     node.request("PUT", f"/hanse/v1/clients/{client}", json={})
-    for id_, given in subscriptions.items():
-        node.request("PUT", f"/hanse/v1/clients/{client}/subscriptions/{id_}", json=given)
+    for id_, body in subscriptions.items():
+        node.request("PUT", f"/hanse/v1/clients/{client}/subscriptions/{id_}", json=body)
 
 
 def publish(node: SyncNodeClient, client: str, **given: Any) -> str:
@@ -131,8 +135,8 @@ def test_the_way_of_a_notification(nodes: Nodes) -> None:
     assert [check["words"] for check in missed["checks"] if not check["passed"]] == [
         "It is about topic tide; asked for is topic wind."
     ]
-    given = {"notification": here["notification"], "subscription": "tides", "home": "a"}
-    assert nodes["b"].request("POST", f"{API}/explain", json=given).data["delivered"] is True
+    asked_of = {"notification": here["notification"], "subscription": "tides", "home": "a"}
+    assert nodes["b"].request("POST", f"{API}/explain", json=asked_of).data["delivered"] is True
     newest = get(nodes["a"], f"{API}/traces", limit=1)
     assert [(one["publisher"], one["id"], one["topic"]) for one in newest] == [("ann", id_, "tide")]
     assert get(nodes["a"], f"{API}/trace", publisher="ann", id="never")["steps"] == []
@@ -268,3 +272,41 @@ def test_a_new_rule_counts_for_what_waits_already(tmp_path: Path) -> None:
         assert waits[0] not in known(b)
         assert {"type": "Person"} not in get(b)["nodes"][0]["offers"]
         assert get(b, f"{API}/trace", publisher="al", id=waits[1])["notification"]["attributes"] == {"x": 1}
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def odd(*fields: str) -> st.SearchStrategy[Any]:
+    names = st.lists(st.text(max_size=6) | st.sampled_from(["*", "T", "[", "a b"]), max_size=2)
+    return st.dictionaries(st.sampled_from(fields), JUNK | names, max_size=4)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    odd(*ExportRule.__struct_fields__, "more"),
+    odd(*Notification.__struct_fields__, "more"),
+    odd("dimension", "scope", "superscope", "out", "into", "more"),
+)
+def test_odd_bodies_are_taken_or_refused(nodes: Nodes, rule: Any, notification: Any, visibility: Any) -> None:
+    told = {"id": "1", "publisher": "urn:hanse:node:a"} | notification
+    failed = []
+    for method, path, body in (
+        ("PATCH", f"{API}/links/b", {"export": rule}),
+        ("PATCH", f"{API}/links/b", {"export": {}}),
+        ("POST", f"{API}/links", {"node": "z", "to": 5, "export": rule}),
+        ("POST", f"{API}/explain", {"notification": told, "subscription": "all"}),
+        ("POST", VISIBILITY, {"dimension": "area", "scope": "hills"} | visibility),
+        ("DELETE", f"{VISIBILITY}?dimension=area&scope=hills", None),
+    ):
+        try:
+            nodes["a"].request(method, path, json=body)
+        except NgsiLdClientError as error:
+            if not 400 <= error.status < 500:
+                failed.append((path, body, error.detail))
+    assert failed == []
+    assert link_of(nodes["a"], "b")["export"] == {}

@@ -465,19 +465,19 @@ class Host:
         await self.tenant.store.submit(*writes)
         self._say()
         self._hello()
-        async with self._opening:
-            if self._joining.addresses(self.knowledge.records()) != self._called:
-                await self._open()
+        if self._joining.addresses(self.knowledge.records()) != self._called:
+            await self._open()
         self._hello()
 
     async def _open(self) -> None:
         """Open the transport, or open it again with other addresses to call; what is lost meanwhile, the links send again."""
-        called = self._joining.addresses(self.knowledge.records())
-        tls = self._identity.paths if self._identity is not None else None
-        await self.transport.close()
-        self.alive.clear()
-        await self.transport.open(list(self.description.listen), called, tls)
-        self._called = called
+        async with self._opening:
+            called = self._joining.addresses(self.knowledge.records())
+            tls = self._identity.paths if self._identity is not None else None
+            await self.transport.close()
+            self.alive.clear()
+            await self.transport.open(list(self.description.listen), called, tls)
+            self._called = called
 
     def _hello(self) -> None:
         known = self.knowledge.get(self.node)
@@ -589,6 +589,8 @@ class Host:
                         self._deliver(self._told(plane, m.Tick(), "", b""))
                 if now - hello_at >= HELLO_S:
                     hello_at = now
+                    if not self.transport.is_open:  # someone else had the port when it was opened again
+                        await self._open()
                     self._hello()
                 if self._since_whole >= JOURNAL_MAX:
                     self._since_whole = 0

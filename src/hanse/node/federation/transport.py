@@ -68,6 +68,10 @@ class Transport:
             self._declared.clear()
             await asyncio.to_thread(session.close)
 
+    @property
+    def is_open(self) -> bool:
+        return self._session is not None
+
     # --- out --------------------------------------------------------------------------------------------------------
 
     def send(self, node: str, data: bytes) -> None:
