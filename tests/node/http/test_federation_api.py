@@ -294,7 +294,7 @@ def odd(*fields: str) -> st.SearchStrategy[Any]:
 )
 def test_odd_bodies_are_taken_or_refused(nodes: Nodes, rule: Any, notification: Any, visibility: Any) -> None:
     told = {"id": "1", "publisher": "urn:hanse:node:a"} | notification
-    failed = []
+    failed: list[Any] = []
     for method, path, body in (
         ("PATCH", f"{API}/links/b", {"export": rule}),
         ("PATCH", f"{API}/links/b", {"export": {}}),
