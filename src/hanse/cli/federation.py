@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hanse.cli.federation_asking import API, ask, ask_if_there, done, quoted, rule_json, status_of, urls_of
+
 app = typer.Typer(
     help="Federations: init, up, down, status, show, join, leave, export, isolate, open, trace.",
     no_args_is_help=True,
@@ -19,9 +21,7 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="A node.", show_default=
 Peer = Annotated[str, typer.Argument(metavar="NODE", help="The id of the node at the other end.", show_default=False)]
 Export = Annotated[str, typer.Option(help='What may go there, as JSON: \'{"types": ["Room"]}\'.', show_default="everything")]
 DATA = Path("out/federation")
-API = "/hanse/v1/federation"
 VISIBILITY = "/hanse/v1/scopes/visibility"
-ASK_S = 5.0
 AGREE_S = 5.0
 LOOK_S = 0.1
 
@@ -100,7 +100,7 @@ def up(
             task = bar.add_task("starting nodes", total=len(federation.nodes))
             federation.start(ready=lambda _node: bar.advance(task))
         urls = {node: federation.url(node) for node in federation.nodes}
-        rows = _status(urls)
+        rows = status_of(urls)
         if not as_json:
             console.print(status_table(rows))
         if detach:
@@ -113,7 +113,7 @@ def up(
         if not as_json:
             typer.echo("Stop it with Ctrl-C." if seconds is None else f"running for {seconds:g} s")
         _wait(seconds)
-        rows = _status(urls)
+        rows = status_of(urls)
     if as_json:
         print_json(rows)
         return
@@ -172,7 +172,7 @@ def status(
     from hanse.model import InvalidInput
 
     if url:
-        urls = _urls(url)
+        urls = urls_of(url)
     else:
         from hanse.node.federation.local import LocalFederation, running
 
@@ -181,7 +181,7 @@ def status(
             raise InvalidInput("nothing was started there; give the URL of a node, or --data", place=str(data))
         federation = LocalFederation(Path(found.file), data)
         urls = {node: federation.url(node) for node in federation.nodes}
-    rows = _status(urls)
+    rows = status_of(urls)
     if as_json:
         print_json(rows)
         return
@@ -189,28 +189,6 @@ def status(
     for row in rows:
         for refused in row["refused"]:
             typer.echo(f"{row['node']} does not believe {refused['node']}: {refused['reason']}")
-
-
-def _urls(url: str) -> dict[str, str]:
-    """The nodes that a node knows, and where they answer."""
-    known = _ask(url, "GET", API)
-    return {node["id"]: url if node["id"] == known["node"] else node.get("http", "") for node in known["nodes"]}
-
-
-def _status(urls: dict[str, str]) -> list[dict[str, Any]]:
-    rows = []
-    for node, url in urls.items():
-        found = _ask_if_there(url, "GET", API)
-        row: dict[str, Any] = {"node": node, "community": "", "url": url, "reachable": found is not None}
-        row |= {"entities": None, "subscriptions": None, "links": {}, "refused": []}
-        if found is not None:
-            row["community"] = next((one["community"] for one in found["nodes"] if one["id"] == found["node"]), "")
-            row |= {name: found[name] for name in ("entities", "subscriptions", "refused")}
-            for link in found["links"]:
-                if node in link["between"] and "counts" in link:
-                    row["links"][next(end for end in link["between"] if end != node)] = link["counts"]
-        rows.append(row)
-    return rows
 
 
 @app.command()
@@ -245,7 +223,7 @@ def _topology(source: str) -> dict[str, Any]:
     from hanse.node.federation.description import read_file
 
     if source.startswith(("http://", "https://")):
-        return dict(_ask(source, "GET", f"{API}/topology"))
+        return dict(ask(source, "GET", f"{API}/topology"))
     described = read_file(Path(source))
     return {
         "federation": {"overrides": {}, "strategy": described.federation.strategy, **msgspec.to_builtins(described.federation)},
@@ -294,14 +272,14 @@ def join(
     """
     from hanse.cli.output import print_json
 
-    _ask(url, "POST", f"{API}/links", json={"to": to, "node": node, "export": _json(export)})
+    ask(url, "POST", f"{API}/links", json={"to": to, "node": node, "export": rule_json(export)})
     other, agreed = _agreed(url, to, node)
     if as_json:
         print_json({"node": other or None, "agreed": agreed})
     elif agreed:
         typer.echo(f"linked to {other}")
     else:
-        me = _ask(url, "GET", API)["node"]
+        me = ask(url, "GET", API)["node"]
         typer.echo(f"waiting for {other or to}: it has to want the link too: hanse federation join URL --node {me}")
 
 
@@ -311,7 +289,7 @@ def _agreed(url: str, to: str, node: str) -> tuple[str, bool]:
 
     until = time.monotonic() + AGREE_S
     while True:
-        known = _ask(url, "GET", API)
+        known = ask(url, "GET", API)
         other = node or next((one["id"] for one in known["nodes"] if to in one.get("listen", ())), "")
         linked = [link for link in known["links"] if {known["node"], other} == set(link["between"])]
         if linked and linked[0]["agreed"]:
@@ -327,8 +305,8 @@ def leave(url: Url, node: Peer, as_json: Json = False) -> None:
 
     Example: hanse federation leave http://127.0.0.1:9101 bus
     """
-    _ask(url, "DELETE", f"{API}/links/{_quoted(node)}")
-    _done(as_json, f"no link to {node} any more", {"left": node})
+    ask(url, "DELETE", f"{API}/links/{quoted(node)}")
+    done(as_json, f"no link to {node} any more", {"left": node})
 
 
 @app.command()
@@ -344,9 +322,9 @@ def export(
     """
     from hanse.cli.federation_words import rule_words
 
-    given = _json(rule)
-    _ask(url, "PATCH", f"{API}/links/{_quoted(node)}", json={"export": given})
-    _done(as_json, f"to {node}: {rule_words(given)}", {"node": node, "export": given})
+    given = rule_json(rule)
+    ask(url, "PATCH", f"{API}/links/{quoted(node)}", json={"export": given})
+    done(as_json, f"to {node}: {rule_words(given)}", {"node": node, "export": given})
 
 
 Dimension = Annotated[str, typer.Argument(metavar="DIMENSION", help="The name of a dimension.", show_default=False)]
@@ -359,8 +337,8 @@ def isolate(url: Url, dimension: Dimension, scope: Scope, as_json: Json = False)
 
     Example: hanse federation isolate http://127.0.0.1:9101 area harbour
     """
-    _ask(url, "POST", VISIBILITY, json={"dimension": dimension, "scope": scope, "out": "false", "into": "false"})
-    _done(as_json, f"isolated: {scope}", {"isolated": scope})
+    ask(url, "POST", VISIBILITY, json={"dimension": dimension, "scope": scope, "out": "false", "into": "false"})
+    done(as_json, f"isolated: {scope}", {"isolated": scope})
 
 
 @app.command("open")
@@ -369,8 +347,8 @@ def open_(url: Url, dimension: Dimension, scope: Scope, as_json: Json = False) -
 
     Example: hanse federation open http://127.0.0.1:9101 area harbour
     """
-    _ask(url, "DELETE", VISIBILITY, params={"dimension": dimension, "scope": scope})
-    _done(as_json, f"open as before: {scope}", {"opened": scope})
+    ask(url, "DELETE", VISIBILITY, params={"dimension": dimension, "scope": scope})
+    done(as_json, f"open as before: {scope}", {"opened": scope})
 
 
 # --- one notification -------------------------------------------------------------------------------------------------
@@ -401,7 +379,7 @@ def trace(
     if last == bool(publisher and id_):
         raise InvalidInput("name the notification by PUBLISHER and ID, or take the newest with --last")
     if last:
-        newest = _ask(at, "GET", f"{API}/traces", params={"limit": 1})
+        newest = ask(at, "GET", f"{API}/traces", params={"limit": 1})
         if not newest:
             raise InvalidInput("this node has had no notification yet", place=at)
         publisher, id_ = newest[0]["publisher"], newest[0]["id"]
@@ -412,11 +390,11 @@ def trace(
         raise InvalidInput(f"no node knows {id_!r} of {publisher!r}: it never was, or too long ago", place=at)
     home = told["node"] if told is not None else next((one["home"] for one in traces if one["home"]), "")
     steps = ordered(traces)
-    stopped = stopped_links(_ask(at, "GET", f"{API}/topology"), notification, home)
+    stopped = stopped_links(ask(at, "GET", f"{API}/topology"), notification, home)
     why = None
     if subscription:
         asked = {"notification": notification, "subscription": subscription, "home": home}
-        why = _ask(subscriber_node or at, "POST", f"{API}/explain", json=asked)
+        why = ask(subscriber_node or at, "POST", f"{API}/explain", json=asked)
     if as_json:
         print_json({"notification": notification, "home": home, "steps": steps, "stopped": stopped, "silent": silent, "why": why})
         return
@@ -434,8 +412,8 @@ def trace(
 def _traces(at: str, publisher: str, id_: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Of all nodes that answer; and those that do not."""
     traces, silent = [], []
-    for node, url in _urls(at).items():
-        found = _ask_if_there(url, "GET", f"{API}/trace", params={"publisher": publisher, "id": id_})
+    for node, url in urls_of(at).items():
+        found = ask_if_there(url, "GET", f"{API}/trace", params={"publisher": publisher, "id": id_})
         if found is None:
             silent.append(node)
         else:
@@ -451,56 +429,3 @@ def _tell_why(why: dict[str, Any]) -> None:
     if why["delivered"] != why["matched"]:
         then = "it was matched then" if why["matched"] else "it was not matched then"
         typer.echo(f"  that is so now; {then}")
-
-
-# --- asking -----------------------------------------------------------------------------------------------------------
-
-
-def _ask(url: str, method: str, path: str, **given: Any) -> Any:
-    import hanse
-    from hanse.model import InvalidInput
-
-    if not url.startswith(("http://", "https://")):
-        raise InvalidInput(f"{url!r} is no URL of a node; write http://127.0.0.1:9090")
-    with hanse.connect_sync(url, timeout_s=ASK_S) as node:
-        return node.request(method, path, **given).data
-
-
-def _ask_if_there(url: str, method: str, path: str, **given: Any) -> Any:
-    """None: nobody answers there."""
-    from hanse.client.errors import NgsiLdClientError
-
-    if not url:
-        return None
-    try:
-        return _ask(url, method, path, **given)
-    except NgsiLdClientError as error:
-        if error.status:
-            raise
-        return None
-
-
-def _json(text: str) -> dict[str, Any]:
-    import msgspec
-
-    from hanse.model import InvalidInput
-
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidInput(f'an export rule is a JSON object, such as {{"types": ["Room"]}}: {error}') from None
-
-
-def _quoted(name: str) -> str:
-    from urllib.parse import quote
-
-    return quote(name, safe="")
-
-
-def _done(as_json: bool, words: str, value: dict[str, Any]) -> None:
-    from hanse.cli.output import print_json
-
-    if as_json:
-        print_json(value)
-    else:
-        typer.echo(words)
