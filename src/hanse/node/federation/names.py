@@ -1,4 +1,4 @@
-"""Names of clients: those that every node gives to its own, such as NGSI-LD's subscriptions, are told apart by the node's name."""
+"""Names of clients: those that every node gives to its own, as to NGSI-LD's subscriptions, are told apart by the node's name."""
 
 from __future__ import annotations
 
