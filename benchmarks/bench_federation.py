@@ -2,8 +2,8 @@
 
     python benchmarks/bench_federation.py [--quick] [--json] [--only notifications,throughput,memory]
 
-All nodes are processes of this machine, linked on loopback, with their data on the disk. Every figure stands beside its limit;
-nothing is asserted, the last line says which limits hold.
+All nodes are processes of this machine, linked on loopback by mutual TLS, with their data on the disk. Every figure stands
+beside its limit; nothing is asserted, the last line says which limits hold.
 
 - Notifications: a patch over HTTP at the first node of a chain, to the notification over HTTP from its last node; one patch
   at a time, a pause in between. `single` is a node that is not federated. All chains are measured by turns.

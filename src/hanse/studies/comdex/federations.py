@@ -64,22 +64,22 @@ TOPOLOGIES: Final = {
 
 
 @contextmanager
-def running(plan: Plan, *, secure: bool = False) -> Iterator[LocalFederation]:
-    """All nodes as processes on free ports, ready and connected; gone at the end with all that they wrote."""
+def running(plan: Plan) -> Iterator[LocalFederation]:
+    """All nodes as processes on free ports, linked with certificates; gone at the end with all that they wrote."""
     with tempfile.TemporaryDirectory(prefix="hanse-comdex-") as name:
         folder = Path(name)
         file = folder / "federation.toml"
-        file.write_text(_toml(plan, secure=secure))
-        with LocalFederation(file, folder, secure=secure) as federation:
+        file.write_text(_toml(plan))
+        with LocalFederation(file, folder, secure=True) as federation:
             federation.start()
             yield federation
 
 
-def _toml(plan: Plan, *, secure: bool) -> str:
+def _toml(plan: Plan) -> str:
     ports = iter(free_ports(2 * len(plan.nodes)))
     lines = ["[federation]", 'name = "comdex"', 'strategy = "advertised"']
     for node in plan.nodes:
-        listen = f"{'tls' if secure else 'tcp'}/127.0.0.1:{next(ports)}"
+        listen = f"tls/127.0.0.1:{next(ports)}"
         lines += [
             "[[nodes]]",
             f'id = "{node}"',

@@ -31,14 +31,15 @@ HARDLY_MS: Final = 0.5
 
 INTRO: Final = """
 The ComDeX paper (Papadakis and others, DEBS 2023) links the brokers of several communities in a hybrid hierarchy; brokers
-advertise what they have, and subscribers go straight to those who have it. Here its evaluation (section 7) runs again on Hanse:
-notification latency over chains of nodes, in the normal case and in the worst one; how long an advertisement takes to be known at
-the far end; and the messages that a smart port of 15,000 entities costs, by topology and by what is advertised.
+advertise what they have, and subscribers go straight to those who have it. Here its evaluation (section 7) runs again on
+Hanse: notification latency over chains of nodes, in the normal case and in the worst one; how long an advertisement takes to
+be known at the far end; and the messages that a smart port of 15,000 entities costs, by topology and by what is advertised.
 
-Latencies are those of real nodes, each a process of this machine with its data on the disk, linked on loopback. Messages are
-counted in the simulator, which runs the same brokers, and once with real nodes to see whether they agree. The paper's figures 10,
-12, 13 and 15 are plots without numbers, and its testbed was a cloud with one virtual machine for each broker: what can be
-compared are its statements, and the times of its prototype that were measured on a machine like this one.
+Latencies are those of real nodes, each a process of this machine with its data on the disk, linked on loopback by mutual
+TLS. Messages are counted in the simulator, which runs the same brokers, and once with real nodes to see whether they agree.
+The paper's figures 10, 12, 13 and 15 are plots without numbers, and its testbed was a cloud with one virtual machine for
+each broker: what can be compared are its statements, and the times of its prototype that were measured on a machine like
+this one.
 """
 
 
@@ -234,6 +235,7 @@ def statements(results: Results) -> list[tuple[str, str, bool, str]]:
     timed, counted = results.timed, results.counted
     near, far = timed[min(timed)], timed[max(timed)]
     ratio = far.normal.median_ms / near.normal.median_ms
+    beyond = far.normal.median_ms / timed[2].normal.median_ms
     worse = {width: t.worst.median_ms / t.normal.median_ms for width, t in timed.items() if width > 1}
     creation = {key: c.total("creation") for key, c in counted.items()}
     mesh, by_id = counted["mesh", "type"], counted["mesh", "id"]
@@ -243,7 +245,13 @@ def statements(results: Results) -> list[tuple[str, str, bool, str]]:
             "Once advertised, latency does not differ substantially between 1, 3 and 6 brokers of width",
             "7.1.1, figure 12",
             ratio <= WITHIN,
-            f"width {max(timed)} takes {ratio:.2f} times as long as width {min(timed)} (limit {WITHIN})",
+            f"{max(timed)} nodes take {ratio:.2f} times as long as {min(timed)} (limit {WITHIN})",
+        ),
+        (
+            "The same where width counts hops, as the paper defines it",
+            "7.1.1",
+            beyond <= WITHIN,
+            f"{max(timed)} nodes take {beyond:.2f} times as long as two, which are one hop (limit {WITHIN})",
         ),
         (
             "In the worst case, latency is higher",
