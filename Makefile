@@ -8,10 +8,10 @@ SECONDS ?= 8
 # the MQTT broker that tests and benchmarks use; got quietly, with or without root, if the machine has none
 with_mosquitto = @mkdir -p out && MOSQUITTO=$$(sh tools/mosquitto.sh 2>out/mosquitto.log) || { cat out/mosquitto.log >&2; exit 1; }; export MOSQUITTO;
 
-.PHONY: kill setup test check demo conformance bench faults fuzz study lock clean help
+.PHONY: kill setup test check demo conformance bench faults faults-live fuzz study lock clean help
 
 help:            ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 $(STAMP): requirements.lock pyproject.toml
 	test -x $(PY) || python3 -m venv $(VENV)
@@ -70,6 +70,9 @@ kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 
 faults: setup    ## a thousand random scenarios under faults, for every strategy
 	$(HANSE) simulate faults --seeds 1000
+
+faults-live: setup ## seven real nodes that are killed and cut off from each other, for every strategy, against the oracle
+	HANSE_ROUNDS=6 $(PY) -m pytest -s tests/federation/test_live_oracle.py
 
 fuzz: setup      ## ten minutes of requests and device messages that nobody has seen before
 	HANSE_FUZZ_S=120 $(PY) -m pytest -s tests/node/http/test_fuzz.py tests/node/mqtt/test_device_fuzz.py

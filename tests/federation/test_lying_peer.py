@@ -530,8 +530,10 @@ def test_what_was_said_is_not_heard_again_after_a_restart(tmp_path: Path) -> Non
             for packet in said:
                 liar.transport.send("honest", packet)
             id_ = liar.honestly()
+            await liar.acknowledged()
             assert honest.got.get(timeout=WAIT_S)["id"] == id_
             assert honest.got.empty()
+            assert honest.told() == 1
 
     for scenario in (before, after):
         with honest_node(tmp_path, "flood-events") as honest:

@@ -50,7 +50,7 @@ QS: Final = ("", "", "", "level>4", "level<=6", "level==2..7", 'name=="a"', "!na
 _WEST, _EAST, _SOUTH, _NORTH = 25.125, 25.155, 35.330, 35.350
 
 
-def describe(folder: Path, strategy: str) -> tuple[Path, dict[tuple[str, str], tuple[int, int]]]:
+def describe(folder: Path, strategy: str, protocol: str = "tcp") -> tuple[Path, dict[tuple[str, str], tuple[int, int]]]:
     """The smart port at free ports, each link through a proxy; for each link the port of the proxy, and of the node behind it."""
     described = tomllib.loads((Path(__file__).parents[2] / SMART_PORT).read_text())
     terms = described["federation"] | {"strategy": strategy, "characterisation": "scopes.toml"}
@@ -62,12 +62,12 @@ def describe(folder: Path, strategy: str) -> tuple[Path, dict[tuple[str, str], t
     for node in nodes:
         node["http"] = f"127.0.0.1:{ports.pop()}"
         at[node["id"]] = ports.pop()
-        node["listen"] = f"tcp/127.0.0.1:{at[node['id']]}"
+        node["listen"] = f"{protocol}/127.0.0.1:{at[node['id']]}"
     proxies: dict[tuple[str, str], tuple[int, int]] = {}
     for link in links:
         a, b = link["between"]
         proxies[a, b] = ports.pop(), at[b]
-        link["via"] = f"tcp/127.0.0.1:{proxies[a, b][0]}"
+        link["via"] = f"{protocol}/127.0.0.1:{proxies[a, b][0]}"
     file = folder / "federation.toml"
     sections = {"federation": terms, "nodes": nodes, "links": links}
     file.write_text("\n".join(f"{name} = {_toml(value)}" for name, value in sections.items()))
@@ -150,16 +150,24 @@ class Workload:
         return requests
 
     def settle(self, subscriptions: int) -> list[Request]:
-        """Some go away, more come, and some say anew where they are."""
+        """Some go away, more come, some say anew where they are, and some move to another node with all that they have."""
         dice = self.dice
         requests = [self._withdraw(key) for key in list(self.world.subscriptions) if dice.random() < 0.2]
         requests += [self._ngsi_subscribe() if dice.random() < 0.4 else self._subscribe() for _ in range(subscriptions)]
         for name in dice.sample(self.clients, 3):
             body = self._place(name)
             requests.append(Request(self.world.homes[name], "PUT", f"/hanse/v1/clients/{name}/location", body))
-        for name in dice.sample(self.clients, 2):
-            requests.append(self._advertise(name))
-        return requests
+        requests += [self._advertise(name) for name in dice.sample(self.clients, 2)]
+        return requests + [self._move(name) for name in dice.sample(self.clients, 2)]
+
+    def _move(self, client: str) -> Request:
+        previous = self.world.homes[client]
+        node = self.dice.choice([node for node in self.nodes if node != previous])
+        self.world.homes[client] = node
+        body: dict[str, Any] = {"endpoint": f"{self._endpoint}/native/{client}", "previous": previous}
+        if self.dice.random() < 0.5:
+            body["location"] = self._place(client)
+        return Request(node, "PUT", f"/hanse/v1/clients/{client}", body)
 
     def _place(self, client: str) -> dict[str, float]:
         where = self._location()
