@@ -77,6 +77,9 @@ class LocalFederation:
         for node in plain["nodes"] if self._secure else ():
             if node.get("listen", "").startswith("tcp/"):
                 node["listen"] = "tls/" + node["listen"].removeprefix("tcp/")
+        for link in plain["links"] if self._secure else ():
+            if link.get("via", "").startswith("tcp/"):
+                link["via"] = "tls/" + link["via"].removeprefix("tcp/")
         self.folder.mkdir(parents=True, exist_ok=True)
         copy = self.folder / "federation.toml"
         copy.write_text("".join(f"{key} = {_inline(value)}\n" for key, value in plain.items()))
