@@ -84,7 +84,7 @@ def notification_of(
 
 def change_of(notification: Notification) -> Change | None:
     """The change that a notification tells of; None: it tells of something else."""
-    if notification.entity is None or not notification.types:
+    if notification.entity is None or not notification.types or not _are_of_ngsi_ld(notification.attributes):
         return None
     if not notification.payload:  # export rules that take out attributes leave it behind
         return _as_the_news_say(notification)
@@ -114,6 +114,14 @@ def change_of(notification: Notification) -> Change | None:
     )
     changes = tuple(_changed(name, attribute, entity) for name, listed in told.items() for attribute in listed)
     return Change("updated", about.at, before, entity, changes)
+
+
+def _are_of_ngsi_ld(attributes: dict[str, Any]) -> bool:
+    """Whether each has instances: anyone may publish something else."""
+    return all(
+        isinstance(listed, list | tuple) and all(isinstance(instance, dict) for instance in listed)
+        for listed in attributes.values()
+    )
 
 
 def _as_the_news_say(notification: Notification) -> Change | None:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from hanse.model import WORLD, Advertisement, InvalidInput, Selector
-from hanse.ngsild.errors import NgsiLdError, TooManyPending
+from hanse.model import WORLD, Advertisement, Selector
+from hanse.ngsild.errors import BadRequestData, NgsiLdError, TooManyPending
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
 from hanse.node.federation.asking import Answering, share_models
 from hanse.node.federation.changes import change_of, notification_of
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.joining import Joining, check_address, under_rule
-from hanse.node.federation.keeping import Told, Whole
+from hanse.node.federation.keeping import SaveFederation, Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
 from hanse.node.federation.names import OWN, Names
@@ -141,16 +141,15 @@ class Host:
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
         self._federation = self.knowledge.federation()
         whole = keeping.read_whole(reader)
-        self.planes.rewire()
-        if whole is not None:
-            self.planes.restore(whole.planes)
+        self.planes.restore(whole.planes if whole is not None else {})
         self._guards = self._new_guards()
         self._journal = whole.journal if whole is not None else 0
         told = keeping.read_told(reader, self._journal)
+        names = tuple(whole.planes) if whole is not None else self.planes.names  # whose numbers the journal has
         for entry in told:
             self._journal = entry.n
-            if entry.plane < len(self.planes.brokers):
-                self.planes.brokers[entry.plane].handle(wire.message(entry.message), entry.sender, entry.at_ms)
+            if entry.plane < len(names) and names[entry.plane] in self.planes.names:
+                self._tell_again(self.planes.names.index(names[entry.plane]), entry)
         self._since_whole = len(told)
         self.links.restore(reader, now)
         self.links.open(self._federation.neighbours[self.node], now)
@@ -162,6 +161,12 @@ class Host:
             nodes=len(self._federation.nodes),
             replayed=len(told),
         )
+
+    def _tell_again(self, plane: int, entry: Told) -> None:
+        try:
+            self.planes.brokers[plane].handle(wire.message(entry.message), entry.sender, entry.at_ms)
+        except Exception:  # a node that does not start for it would lose more
+            log.exception("what a broker was told before the node ended cannot be told again", n=entry.n, sender=entry.sender)
 
     async def start(self) -> None:
         """After everything that the node keeps has been told to the brokers again."""
@@ -181,10 +186,15 @@ class Host:
                 await self._ticker
         self._flush()
         await self.transport.close()
-        staged = self.links.take()
-        staged.save.whole = Whole(self._journal, self.planes.dump())
+        if self._recovering is not None:  # the brokers believe something that is not stored
+            self._recovering.cancel()
+            return
+        pending = self.take() or Pending()
+        pending.writes.append(SaveFederation(whole=Whole(self._journal, self.planes.dump())))
         with suppress(NgsiLdError):
-            await self.tenant.store.submit(staged.save)
+            await self.tenant.store.submit(*pending.writes)
+            for call in pending.after:
+                call()
 
     def keep_only(self, clients: set[str]) -> None:
         """Clients of this node that nobody knows any more, such as listeners of streams that ended with it, are gone."""
@@ -199,12 +209,17 @@ class Host:
         if self._recovering is not None:
             raise CommitFailed("the store has failed, and the node goes back to what is stored; try again in a moment")
         request = self._names.outside(request)
-        told = wire.encode(request)
+        return self._requested(request, _encoded(request))
+
+    def _requested(self, request: m.Request, data: bytes) -> list[m.Effect]:
         found: list[m.Effect] = []
-        for plane in self.planes.for_request(request):
-            if self.planes.has_already(plane, request):
-                continue
-            found += self._told(plane, request, "", told)
+        try:
+            for plane in self.planes.for_request(request):
+                if not self.planes.has_already(plane, request):
+                    found += self._told(plane, request, "", data)
+        except Exception:
+            self.failed()  # a broker may have changed by half
+            raise
         return found
 
     def _told(self, plane: int, message: m.Message, sender: str, data: bytes, hops: int = 0) -> list[m.Effect]:
@@ -265,11 +280,18 @@ class Host:
             self._recovering = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:
-        while not self.tenant.store.is_idle:  # noqa: ASYNC110  it is rare, and nobody else needs to know
-            await asyncio.sleep(RETRY_S)
-        self._deliveries, self._events, self._changes, self._writes = [], [], [], []
-        self._postponed = None
-        self.restore()
+        while True:
+            while not self.tenant.store.is_idle:  # noqa: ASYNC110  it is rare, and nobody else needs to know
+                await asyncio.sleep(RETRY_S)
+            self._deliveries, self._events, self._changes, self._writes = [], [], [], []
+            self._postponed = None
+            try:
+                self.restore()
+            except Exception:
+                log.exception("what is stored cannot be read; the node tries again")
+                await asyncio.sleep(HELLO_S)
+            else:
+                break
         self._recovering = None
 
     def _flush_soon(self) -> None:
@@ -307,10 +329,12 @@ class Host:
         notification = notification_of(change, id_=id_, publisher=publisher, location=where, geofence=geofence)
         if not self.tenant.store.has_room(ROOM):
             raise TooManyPending("the node has more to store than it can take just now; try again in a moment")
+        publish = m.Publish(notification)
+        data = _encoded(publish)  # first of all: what cannot be told changes nothing
         opened, closed = self._offers.opened(change), self._offers.closed(change)
         for offer in opened:
             self._advertise(offer)
-        effects = self.handle(m.Publish(notification))
+        effects = self._requested(publish, data)
         for offer in closed:
             self.handle(m.Unadvertise(publisher, offer.id))
         return effects
@@ -362,6 +386,9 @@ class Host:
                 self._message(sender, wire.envelope(data))
             except NotBelieved as error:
                 self.refuse(sender, str(error))
+            except Exception:  # whatever is wrong with it: what came with it has been taken as well
+                METRICS.count("federation_lost", sender)
+                log.exception("a message of another node could not be handled", sender=sender)
         self._flush_soon()
 
     def _message(self, sender: str, envelope: Envelope) -> None:
@@ -596,5 +623,12 @@ class Host:
                     self._since_whole = 0
                     self.links.staged.save.whole = Whole(self._journal, self.planes.dump())
                 self._flush()
-            except (NgsiLdError, InvalidInput):
+            except Exception:  # links would never send again what is lost
                 log.exception("a tick of the federation failed")
+
+
+def _encoded(request: m.Request) -> bytes:
+    try:
+        return wire.encode(request)
+    except OverflowError:
+        raise BadRequestData("a number has more than 64 bits, which nodes cannot tell each other; write it as text") from None

@@ -34,16 +34,23 @@ class Planes:
         for type_, name in terms.overrides.items():
             self._by_type[type_] = self._by_type[DEFAULT_VOCAB + type_] = names.index(name)
         self._settings = settings
-        self.brokers = [Broker(node, settings(name), Scopes.from_struct(scopes.to_struct())) for name in names]
+        self._scopes = scopes.to_struct()
+        self.brokers = [self._new(name) for name in names]
+
+    def _new(self, name: str) -> Broker:
+        return Broker(self.node, self._settings(name), Scopes.from_struct(self._scopes))
 
     def dump(self) -> dict[str, bytes]:
         return {name: broker.dump() for name, broker in zip(self.names, self.brokers, strict=True)}
 
     def restore(self, dumped: dict[str, bytes]) -> None:
+        """As they were; one that was not there is new."""
         for i, name in enumerate(self.names):
             if name in dumped:
                 self.brokers[i] = Broker.restore(self.node, self._settings(name), dumped[name])
                 forget_strangers(self.brokers[i])
+            else:
+                self.brokers[i] = self._new(name)
 
     def rewire(self) -> None:
         """The federation has changed: the same state under the new description."""

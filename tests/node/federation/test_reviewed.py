@@ -1,0 +1,129 @@
+"""What a review of the live federation found: each test is something that went wrong once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from tests.node.federation.linked import description
+from tests.serving import settings_with
+
+from hanse.model import Notification, Subscription
+from hanse.ngsild.entity import Change, Entity
+from hanse.ngsild.errors import BadRequestData
+from hanse.node.federation import wire
+from hanse.node.federation.host import Host
+from hanse.node.tenant import Node, Tenant
+from hanse.routing import messages as m
+
+WAIT_S = 30.0
+
+
+@asynccontextmanager
+async def running(folder: Path, strategy: str = "flood-events") -> AsyncIterator[tuple[Tenant, Host]]:
+    """Node a, linked to a node b that the test plays."""
+    file = folder / "federation.toml"
+    if not file.exists():
+        file.write_text(description("ab", ["ab"], strategy))
+    node = Node(settings_with(node={"id": "a"}, federation={"file": str(file)}, store={"data": str(folder / "a")}))
+    await node.start()
+    try:
+        yield node.tenants[""], cast("Host", node.tenants[""].router)
+    finally:
+        await node.stop()
+
+
+class Other:
+    """Node b: what it says, as it comes over the wire."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.sent = 0
+        own = next(record for record in host.description.records() if record.node == "b")
+        host._learn([host.knowledge.sign(msgspec.structs.replace(own, version=2))])
+
+    def says(self, *messages: Any) -> None:
+        frames = []
+        for message in messages:
+            self.sent += 1
+            frames.append(wire.WireFrame(1, 0, self.sent, 0, wire.encode(wire.Envelope(0, 1, message))))
+        self.host._heard("b", wire.encode(wire.Frames(wire.encode(frames))))
+
+
+def told(id_: str, **more: Any) -> m.Event:
+    return m.Event(Notification(id=id_, publisher="someone", types=("Room",), entity=f"urn:{id_}", **more), "b")
+
+
+def test_a_message_that_cannot_be_handled_takes_no_other_with_it(tmp_path: Path) -> None:
+    payload = '{"@": {"kind": "created", "at": "", "created_at": "", "modified_at": ""}}'
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            tenant.subscriptions._broker(m.Subscribe(Subscription(id="s", client="ngsi-ld/s")))
+            host.handle(m.Attach("c", None))
+            host.handle(m.Subscribe(Subscription(id="s", client="c")))
+            Other(host).says(told("1"), told("2", payload=payload, attributes={"a": 5}), told("3"))
+            steps = [[step.did for step in host.traces.of(("someone", str(i)))] for i in (1, 2, 3)]
+            assert all("delivered" in did for did in steps), steps
+
+    asyncio.run(scenario())
+
+
+def test_what_the_disk_refuses_is_forgotten_also_by_a_node_that_never_stored_its_brokers_whole(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            await _idle(tenant)
+            host.handle(m.Subscribe(Subscription(id="s", client="c")))
+            assert host.take() is not None  # and is never stored
+            host.failed()
+            await _until(lambda: host._recovering is None)
+            assert "c" not in host.broker.clients
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_stops_while_it_goes_back_to_what_is_stored_keeps_nothing_else(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            await _idle(tenant)
+            host.handle(m.Subscribe(Subscription(id="s", client="c")))
+            assert host.take() is not None  # and is never stored
+            host.failed()
+        async with running(tmp_path) as (_, host):
+            assert "c" not in host.broker.clients
+
+    asyncio.run(scenario())
+
+
+def test_a_number_that_cannot_travel_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    def entity(value: int) -> Entity:
+        return Entity(id="urn:e", types=("Room",), attributes={"size": [{"type": "Property", "value": value}]})
+
+    def created(value: int) -> Change:
+        return Change("created", "2026-01-01T00:00:00Z", None, entity(value), ())
+
+    async def scenario() -> None:
+        async with running(tmp_path, "advertised") as (tenant, host):
+            with pytest.raises(BadRequestData, match="64 bits"):
+                await tenant.change("urn:e", lambda _: created(10**30), "create")
+            assert tenant.store.latest("urn:e") is None
+            await tenant.change("urn:e", lambda _: created(1), "create")
+            await tenant.change("urn:e", lambda e: Change("deleted", "2026-01-01T00:00:01Z", e, None, ()), "delete")
+            assert not host.broker.clients[tenant.publisher].advertisements
+
+    asyncio.run(scenario())
+
+
+async def _idle(tenant: Tenant) -> None:
+    await _until(lambda: tenant.store.is_idle)
+
+
+async def _until(holds: Any) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not holds():  # noqa: ASYNC110  there is nothing to wait for but the state of the node
+            await asyncio.sleep(0.01)
