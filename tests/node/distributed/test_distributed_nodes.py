@@ -228,6 +228,37 @@ def test_the_past_is_what_all_know_of_it(nodes: tuple[Api, Api, Api]) -> None:
     assert [[instance["value"] for instance in item["speed"]] for item in found] == [[3], [1]]
 
 
+def test_types_and_attributes_are_those_of_all(nodes: tuple[Api, Api, Api]) -> None:
+    a, b, _ = nodes
+    a.registers("b", b.url, "inclusive", "speed", operations=["federationOps"])
+    a.keeps(brand="x")
+    b.keeps(BUS, speed=1, colour="red")
+    assert b("POST", "/entities", {"id": "urn:h:1", "type": "House"}, {"local": "true"}).status == 201
+    assert a("GET", "/types").json()["typeList"] == ["Vehicle"]  # the source is not registered with houses
+    assert a("GET", "/attributes").json()["attributeList"] == ["brand", "speed"]  # nor with colours
+    (vehicle,) = a("GET", "/types", params={"details": "true"}).json()
+    assert vehicle["attributeNames"] == ["brand", "speed"]
+    vehicle = a("GET", "/types/Vehicle").json()
+    assert (vehicle["entityCount"], [item["attributeName"] for item in vehicle["attributeDetails"]]) == (2, ["brand", "speed"])
+    speed = a("GET", "/attributes/speed").json()
+    assert (speed["attributeCount"], speed["attributeTypes"], speed["typeNames"]) == (1, ["Property"], ["Vehicle"])
+    assert a("GET", "/attributes/speed", params={"local": "true"}).status == 404
+    assert [item["attributeName"] for item in a("GET", "/attributes", params={"details": "true"}).json()] == ["brand", "speed"]
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"[7]", b'{"typeList": [7]}', b'[{"typeName": 7}]', b'{"attributeDetails": 7, "typeName": "x"}', b"no"]
+)
+def test_rubbish_is_no_type(nodes: tuple[Api, Api, Api], rubbish: bytes) -> None:
+    a = nodes[0]
+    with answering(200, rubbish) as source:
+        a.registers("fake", source.url, operations=["federationOps"])
+        for path in ("/types", "/attributes", "/types/Vehicle", "/attributes/speed"):
+            reply = a("GET", path)
+            assert reply.status in (200, 404)
+            assert reply.headers["NGSILD-Warning"].startswith("111")
+
+
 def test_how_many_there_are_is_told_beyond_the_page(nodes: tuple[Api, Api, Api]) -> None:
     a, b, _ = nodes
     a.registers("b", b.url)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from hanse.ngsild import errors
+from hanse.node.distributed import discovery
+from hanse.node.distributed.consumption import consumed
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 async def types(call: Call) -> ASGIApp:
     context = await call.context()
     details = call.flag("details")
-    known = await call.tenant.store.types()
+    known = await _types(call, context)
     if details:
         return call.answer([_type(info, context) for info in known], context)
     names = [context.compact_type(info.name) for info in known]
@@ -29,7 +31,7 @@ async def types(call: Call) -> ASGIApp:
 async def one_type(call: Call) -> ASGIApp:
     context = await call.context()
     name = context.expand_type(call.path["type"])
-    info = next((info for info in await call.tenant.store.types() if info.name == name), None)
+    info = next((info for info in await _types(call, context, name) if info.name == name), None)
     if info is None:
         raise errors.ResourceNotFound(f"there is no entity of type {call.path['type']!r}")
     detail = {
@@ -53,7 +55,7 @@ async def one_type(call: Call) -> ASGIApp:
 async def attributes(call: Call) -> ASGIApp:
     context = await call.context()
     details = call.flag("details")
-    known = await call.tenant.store.attributes()
+    known = await _attributes(call, context)
     if details:
         return call.answer([_attribute(info, context) for info in known], context)
     names = [context.compact_iri(info.name) for info in known]
@@ -64,11 +66,21 @@ async def attributes(call: Call) -> ASGIApp:
 async def one_attribute(call: Call) -> ASGIApp:
     context = await call.context()
     name = context.expand_term(call.path["attribute"])
-    info = next((info for info in await call.tenant.store.attributes() if info.name == name), None)
+    info = next((info for info in await _attributes(call, context, name) if info.name == name), None)
     if info is None:
         raise errors.ResourceNotFound(f"no entity has an attribute {call.path['attribute']!r}")
     detail = _attribute(info, context) | {"attributeCount": info.entities, "attributeTypes": sorted(info.kinds)}
     return call.answer(detail, context)
+
+
+async def _types(call: Call, context: Context, only: str | None = None) -> list[TypeInfo]:
+    known = await call.tenant.store.types()
+    return known if call.reading is None else await discovery.types(call.reading, known, context, only)
+
+
+async def _attributes(call: Call, context: Context, only: str | None = None) -> list[AttributeInfo]:
+    known = await call.tenant.store.attributes()
+    return known if call.reading is None else await discovery.attributes(call.reading, known, context, only)
 
 
 def _type(info: TypeInfo, context: Context) -> dict[str, Any]:
@@ -95,8 +107,8 @@ def _list_id(kind: str, names: list[str]) -> str:
 
 
 paths: list[Path] = [
-    ngsi("/types", GET=Endpoint(types, ("details", "local"))),
-    ngsi("/types/{type}", GET=Endpoint(one_type, ("local",))),
-    ngsi("/attributes", GET=Endpoint(attributes, ("details", "local"))),
-    ngsi("/attributes/{attribute}", GET=Endpoint(one_attribute, ("local",))),
+    ngsi("/types", GET=Endpoint(consumed(types), ("details", "local"))),
+    ngsi("/types/{type}", GET=Endpoint(consumed(one_type), ("local",))),
+    ngsi("/attributes", GET=Endpoint(consumed(attributes), ("details", "local"))),
+    ngsi("/attributes/{attribute}", GET=Endpoint(consumed(one_attribute), ("local",))),
 ]
