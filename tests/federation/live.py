@@ -162,6 +162,11 @@ class Live:
         for _ in range(times):
             await asyncio.sleep(self.dice.uniform(0.2, 0.8))  # the moment of the blow
             nodes = self.dice.sample(self.federation.nodes, self.dice.choice((1, 1, 2)))
+            around = [proxy for link, proxy in self.proxies.items() if not set(link).isdisjoint(nodes)]
+            if self.dice.random() < 0.7:  # what they say then is on their disks only
+                for proxy in around:
+                    proxy.cut()
+                await asyncio.sleep(self.dice.uniform(0.3, 0.6))
             for node in nodes:
                 self._up[node].clear()
             await asyncio.to_thread(self.federation.stop, *nodes, kill=True)
@@ -170,6 +175,8 @@ class Live:
             await asyncio.to_thread(self.federation.start, *nodes)
             for node in nodes:
                 self._up[node].set()
+            for proxy in around:
+                proxy.heal()
             self.counts["kills"] += len(nodes)
 
     async def _cut(self, times: int) -> None:
