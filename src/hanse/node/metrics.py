@@ -25,6 +25,11 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 COUNTERS: Final = {  # name -> help; each has one label, `kind`
     "mqtt_messages": "Messages of devices, and to those who follow them, by what became of them",
     "native_requests": "Requests of the native API, by kind",
+    "federation_refused": "What came over links and was not believed, by the node that is said to have sent it",
+    "federation_postponed": "Packets that were not taken and come again, by node",
+    "federation_lost": "Messages that a full outbox or a fault has lost, by node",
+    "federation_dropped": "Notifications that were given up on their way",
+    "federation_questions": "Questions of other nodes, by kind",
 }
 TOTALS: Final = {  # what parts of the node count themselves
     "notifications_sent": "Attempts to notify an endpoint",

@@ -18,7 +18,9 @@ from hanse.ngsild.entity import Change, Entity
 from hanse.ngsild.errors import BadRequestData
 from hanse.node.federation import wire
 from hanse.node.federation.host import Host
+from hanse.node.federation.joining import under_rule
 from hanse.node.tenant import Node, Tenant
+from hanse.routing import ExportRule
 from hanse.routing import messages as m
 
 WAIT_S = 30.0
@@ -127,3 +129,62 @@ async def _until(holds: Any) -> None:
     async with asyncio.timeout(WAIT_S):
         while not holds():  # noqa: ASYNC110  there is nothing to wait for but the state of the node
             await asyncio.sleep(0.01)
+
+
+def test_a_member_of_a_broadcast_group_can_leave(tmp_path: Path) -> None:
+    more = 'cloud = "a"\ngroups = [["b"], ["c"]]'
+    (tmp_path / "federation.toml").write_text(description("abc", ["ab", "ac"], "broadcast-groups", more))
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (_, host):
+            await host.leave("b")
+            assert [node.id for node in host.broker.federation.nodes] == ["a", "c"]
+        async with running(tmp_path) as (_, host):
+            assert [node.id for node in host.broker.federation.nodes] == ["a", "c"]
+
+    asyncio.run(scenario())
+
+
+def test_a_federation_that_cannot_work_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "federation.toml").write_text(description("ab", ["ab"], "broadcast-groups", 'cloud = "b"\ngroups = [["a"]]'))
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            own = next(record for record in host.description.records() if record.node == "b")
+            host._learn([host.knowledge.sign(msgspec.structs.replace(own, version=2, links={}))])  # the cloud is out of reach
+            assert set(host.broker.federation.by_id) == {"a", "b"}
+            host.handle(m.Subscribe(Subscription(id="s", client="c")))
+            await _idle(tenant)
+        async with running(tmp_path) as (_, host):
+            assert "c" in host.broker.clients
+
+    asyncio.run(scenario())
+
+
+def test_a_stranger_is_told_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (_, host):
+            sent: list[str] = []
+            monkeypatch.setattr(host.transport, "send", lambda node, _: sent.append(node))
+            own = next(record for record in host.description.records() if record.node == "b")
+            other = msgspec.structs.replace(own, version=2, terms=msgspec.structs.replace(own.terms, federation="another"))
+            for sender in ("b", "x", "y"):
+                host._heard(sender, wire.encode(wire.Hello(host.knowledge.sign(other), {})))
+            assert not sent
+            host._heard("b", wire.encode(wire.Hello(host.knowledge.sign(msgspec.structs.replace(own, version=3)), {})))
+            assert sent == ["b"]
+
+    asyncio.run(scenario())
+
+
+def test_what_a_new_rule_forbids_leaves_something_that_does_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (_, host):
+            forbidden = wire.encode(wire.Envelope(0, 1, told("1")))
+            message = wire.envelope(under_rule(forbidden, ExportRule(deny=True))).message
+            assert not host._refusal(0, message, "b")
+            before = host.broker.dump()
+            assert host.broker.handle(message, "b", 1) == []
+            assert host.broker.dump() == before
+
+    asyncio.run(scenario())

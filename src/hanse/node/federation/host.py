@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from hanse.model import WORLD, Advertisement, Selector
+from hanse.model import WORLD, Advertisement, InvalidInput, Selector
 from hanse.ngsild.errors import BadRequestData, NgsiLdError, TooManyPending
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
@@ -139,7 +139,7 @@ class Host:
         for _, data in self.tenant.store.documents(RECORD):
             with suppress(NotBelieved):
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
-        self._federation = self.knowledge.federation()
+        self._federation = self._possible()
         whole = keeping.read_whole(reader)
         self.planes.restore(whole.planes if whole is not None else {})
         self._guards = self._new_guards()
@@ -364,8 +364,11 @@ class Host:
             self.refuse(sender, str(error))
 
     def refuse(self, sender: str, reason: str) -> None:
+        if sender not in self.refused and len(self.refused) >= wire.RECORDS_MAX:
+            METRICS.count("federation_refused")  # anyone can make up names
+            return
         METRICS.count("federation_refused", sender[:60])
-        if self.refused.get(sender) != reason and len(self.refused) < wire.RECORDS_MAX:
+        if self.refused.get(sender) != reason:
             self.refused[sender] = reason
             log.warning("refused", sender=sender, reason=reason)
 
@@ -515,10 +518,12 @@ class Host:
         if sender == self.node:
             return
         self._learn([hello.own])
+        known = self.knowledge.get(sender)
+        if known is None or known.signed is None:
+            return  # whoever is not believed is told nothing
+        self.heard_ms[sender] = now_ms()
         if hello.models != self.tenant.models.digest() and sender in self._federation.neighbours[self.node]:
             self._compare_models(sender)
-        if self.knowledge.get(sender) is not None:
-            self.heard_ms[sender] = now_ms()
         if news := self.knowledge.newer_than(hello.known):
             self.transport.send(sender, wire.encode(wire.Records(news)))
         elif self.knowledge.lacks(hello.known):
@@ -560,8 +565,19 @@ class Host:
     def _links(self) -> dict[str, ExportRule]:
         return self._joining.links(self.knowledge.records())
 
-    def _rewire(self) -> None:
+    def _possible(self) -> Federation:
+        """The federation as all say; as it was, if the strategy could not work in that."""
         federation = self.knowledge.federation()
+        try:
+            for strategy in self.planes.names:
+                self.knowledge.settings(federation, strategy)
+        except InvalidInput as error:
+            log.error("the federation cannot be what its nodes say; this one goes on as before", reason=str(error))  # noqa: TRY400
+            return self._federation
+        return federation
+
+    def _rewire(self) -> None:
+        federation = self._possible()
         if federation == self._federation:
             return
         log.info("the federation has changed", nodes=len(federation.nodes), links=len(federation.links) // 2)
@@ -582,6 +598,8 @@ class Host:
         if node == self.node or not node:
             return
         if is_there:
+            if len(self.alive) >= wire.RECORDS_MAX:
+                return
             self.alive.add(node)
             self._hello()
             self.links.greet(node, now_ms())

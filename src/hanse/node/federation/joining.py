@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KIND: Final = "federation-link"
 SAID_MAX: Final = 1_000
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+NOTHING: Final = m.Outdated("", 0)  # of no subscription: whoever hears it does nothing
 
 
 class Said(Struct, frozen=True, omit_defaults=True):
@@ -116,15 +117,15 @@ def _revised(message: m.BrokerMessage, rule: ExportRule) -> m.BrokerMessage:
         inner = _revised(message.message, rule)
         if inner is message.message:
             return message
-        return inner if isinstance(inner, m.Resync) else msgspec.structs.replace(message, message=inner)
+        return inner if inner is NOTHING else msgspec.structs.replace(message, message=inner)
     if isinstance(message, m.PutAdvertisement):
         name = message.offer.type or message.offer.topic
-        return m.Resync() if name is not None and not rule.allows_type(name) else message
+        return NOTHING if name is not None and not rule.allows_type(name) else message
     if not isinstance(message, m.Event | m.RestrictedEvent | m.Delivery | m.Waited):
         return message
     told = message.notification
     if not rule.allows(export_types(told), told.entity) or not rule.admits(told):
-        return m.Resync()
+        return NOTHING
     left = rule.stripped(told)
     return message if left is told else msgspec.structs.replace(message, notification=left)
 
@@ -137,5 +138,6 @@ def check_address(address: str, *, is_secure: bool) -> None:
         raise InvalidInput(f"{address[:100]!r} is no address of a node; write tls/host:port, or tcp/127.0.0.1:port")
     if protocol == "tls" and not is_secure:
         raise InvalidInput("tls needs certificate, key and trust; `hanse federation init` makes them", place=address)
-    if not is_secure and host not in LOOPBACK:
-        raise InvalidInput("without certificates links stay on this machine; `hanse federation init` makes some", place=address)
+    if protocol == "tcp" and host not in LOOPBACK:
+        remedy = "take tls" if is_secure else "`hanse federation init` makes some"
+        raise InvalidInput(f"without certificates links stay on this machine; {remedy}", place=address)

@@ -109,12 +109,14 @@ class Knowledge:
         return Federation(nodes, links)
 
     def settings(self, federation: Federation, strategy: str) -> Settings:
+        """Raises InvalidInput if the strategy cannot work in such a federation."""
         terms = self.terms
+        groups = (tuple(node for node in group if node in federation.by_id) for group in terms.groups)
         return Settings(
             strategy,
             federation,
             advertise_ids=terms.advertise_ids,
             cloud=terms.cloud or "cloud",
-            groups=tuple(Group(group[0], group[1:]) for group in terms.groups if group),
+            groups=tuple(Group(group[0], group[1:]) for group in groups if group),
             territories={record.node: record.area for record in self.records() if record.area is not None},
         )

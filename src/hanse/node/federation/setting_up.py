@@ -9,29 +9,21 @@ from hanse.model import InvalidInput
 from hanse.node.federation.description import DescribedNode, Description, FederationFile, FederationTerms, read_file, rule_of
 from hanse.node.federation.host import Host
 from hanse.node.federation.identity import Identity
+from hanse.node.federation.joining import check_address
 from hanse.node.federation.planes import check_strategies
 
 if TYPE_CHECKING:
     from hanse.node.settings import NodeSettings
     from hanse.node.tenant import Tenant
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
 
 def federated(tenant: Tenant) -> Host:
     settings = tenant.settings
     described = description_of(settings)
     identity = identity_of(settings)
-    if identity is None:
-        for address in (*described.listen, *described.connect()):
-            if address.startswith("tls/"):
-                raise InvalidInput("tls needs certificate, key and trust", place="[federation]")
-            if address.partition("/")[2].rpartition(":")[0] not in LOOPBACK:
-                raise InvalidInput(
-                    f"{address}: without certificates links stay on this machine; `hanse federation init` makes some",
-                    place="[federation]",
-                )
-    elif identity.certificate.node != settings.node.id:
+    for address in (*described.listen, *described.connect()):
+        check_address(address, is_secure=identity is not None)
+    if identity is not None and identity.certificate.node != settings.node.id:
         raise InvalidInput(
             f"the certificate is that of {identity.certificate.node!r}, and this node is {settings.node.id!r}",
             place="[federation]",
