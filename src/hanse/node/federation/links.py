@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 FRAME_BYTES_AT_ONCE: Final = 1 << 20  # of frames in one packet, beyond which another one begins
+FRAMES_AT_ONCE: Final = 128  # likewise: so that the other end handles some while more are on their way
 
 
 class _Peer:
@@ -199,7 +200,7 @@ def packets(frames: list[Frame]) -> Iterable[bytes]:
     size = 0
     for frame in frames:
         data = frame.message.data if type(frame.message) is Packed else None
-        if piece and (size + len(data or b"") > FRAME_BYTES_AT_ONCE or len(piece) >= wire.FRAMES_MAX):
+        if piece and (size + len(data or b"") > FRAME_BYTES_AT_ONCE or len(piece) >= FRAMES_AT_ONCE):
             yield wire.encode(piece)
             piece, size = [], 0
         piece.append(wire.WireFrame(frame.session, frame.to_session, frame.number, frame.acknowledges, data))
