@@ -27,6 +27,7 @@ from hanse.node.notifier.notifier import encode_letter
 from hanse.node.registrations import CLIENT as SOURCE_CLIENT
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
 from hanse.routing import messages as m
+from hanse.routing.state import Client
 from hanse.scopes import parse
 
 if TYPE_CHECKING:
@@ -120,12 +121,12 @@ class Native:
             raise TooManyPending(f"there are {CLIENTS_MAX} native clients already")
         if previous is not None and previous not in self._tenant.broker.federation.by_id:
             raise BadRequestData(f"there is no node {previous!r} in this federation")
-        self._ask(m.Attach(client.name, client.location, previous))
+        effects = self._ask(m.Attach(client.name, client.location, previous))
         if client.location is not None:
-            self._ask(m.Locate(client.name, client.location))
+            effects += self._ask(m.Locate(client.name, client.location))
         self._clients[client.name] = client
         self._listen(client)
-        await self._tenant.store.submit(PutDocument(CLIENT, client.name, msgspec.json.encode(client)))
+        await self._keep(effects, PutDocument(CLIENT, client.name, msgspec.json.encode(client)))
 
     async def detach(self, name: str) -> None:
         """A client is gone for good, with all that it has here."""
@@ -135,10 +136,10 @@ class Native:
             writes += [DeleteDocument(kind, _key(name, id_)) for id_ in kept]
         for id_ in self.subscriptions(name):
             writes += self._tenant.notifier.discard(_key(name, id_))
-        self._ask(m.Detach(name))
+        effects = self._ask(m.Detach(name))
         del self._clients[name]
         self._tenant.notifier.streams.end(stream_of(name))
-        await self._tenant.store.submit(*writes)
+        await self._keep(effects, *writes)
 
     def handed_over(self, name: str) -> list[Write]:
         """A client has gone to another node, with all that it had here."""
@@ -149,9 +150,9 @@ class Native:
 
     async def locate(self, name: str, location: Location) -> None:
         client = msgspec.structs.replace(self.client(name), location=location)
-        self._ask(m.Locate(name, location))
+        effects = self._ask(m.Locate(name, location))
         self._clients[name] = client
-        await self._tenant.store.submit(PutDocument(CLIENT, name, msgspec.json.encode(client)))
+        await self._keep(effects, PutDocument(CLIENT, name, msgspec.json.encode(client)))
 
     def _listen(self, client: NativeClient) -> None:
         if not client.endpoint:
@@ -166,35 +167,35 @@ class Native:
     def advertisements(self, client: str) -> dict[str, Advertisement]:
         return dict(self._state(client).advertisements)
 
-    def _state(self, client: str) -> Any:
-        return self._tenant.broker.client(client)
+    def _state(self, client: str) -> Client:
+        return self._tenant.broker.clients.get(client) or Client()
 
     async def subscribe(self, subscription: Subscription) -> None:
         self.client(subscription.client)
         check_name(subscription.id, "subscription")
         _check_room(self.subscriptions(subscription.client), subscription.id, "subscriptions")
-        self._ask(m.Subscribe(subscription))
+        effects = self._ask(m.Subscribe(subscription))
         key = _key(subscription.client, subscription.id)
-        await self._tenant.store.submit(PutDocument(SUBSCRIPTION, key, msgspec.json.encode(subscription)))
+        await self._keep(effects, PutDocument(SUBSCRIPTION, key, msgspec.json.encode(subscription)))
 
     async def unsubscribe(self, client: str, id_: str) -> None:
         self.client(client)
-        self._ask(m.Unsubscribe(client, id_))
+        effects = self._ask(m.Unsubscribe(client, id_))
         key = _key(client, id_)
-        await self._tenant.store.submit(DeleteDocument(SUBSCRIPTION, key), *self._tenant.notifier.discard(key))
+        await self._keep(effects, DeleteDocument(SUBSCRIPTION, key), *self._tenant.notifier.discard(key))
 
     async def advertise(self, advertisement: Advertisement) -> None:
         self.client(advertisement.client)
         check_name(advertisement.id, "advertisement")
         _check_room(self.advertisements(advertisement.client), advertisement.id, "advertisements")
-        self._ask(m.Advertise(advertisement))
+        effects = self._ask(m.Advertise(advertisement))
         key = _key(advertisement.client, advertisement.id)
-        await self._tenant.store.submit(PutDocument(ADVERTISEMENT, key, msgspec.json.encode(advertisement)))
+        await self._keep(effects, PutDocument(ADVERTISEMENT, key, msgspec.json.encode(advertisement)))
 
     async def unadvertise(self, client: str, id_: str) -> None:
         self.client(client)
-        self._ask(m.Unadvertise(client, id_))
-        await self._tenant.store.submit(DeleteDocument(ADVERTISEMENT, _key(client, id_)))
+        effects = self._ask(m.Unadvertise(client, id_))
+        await self._keep(effects, DeleteDocument(ADVERTISEMENT, _key(client, id_)))
 
     # --- scopes -----------------------------------------------------------------------------------------------------
 
@@ -222,17 +223,16 @@ class Native:
     async def join_scope(self, dimension: str, scope: str) -> None:
         if len(self._scopes) >= SCOPES_MAX and (dimension, scope) not in self._scopes:
             raise TooManyPending(f"{SCOPES_MAX} scopes are joined already")
-        self._ask(m.JoinScope(dimension, scope))
+        effects = self._ask(m.JoinScope(dimension, scope))
         self._scopes.add((dimension, scope))
-        data = msgspec.json.encode((dimension, scope))
-        await self._tenant.store.submit(PutDocument(SCOPE, _key(dimension, scope), data))
+        await self._keep(effects, PutDocument(SCOPE, _key(dimension, scope), msgspec.json.encode((dimension, scope))))
 
     async def leave_scope(self, dimension: str, scope: str) -> None:
         if (dimension, scope) not in self._scopes:
             raise ResourceNotFound(f"the scope {scope!r} in dimension {dimension!r} is not joined")
-        self._ask(m.LeaveScope(dimension, scope))
+        effects = self._ask(m.LeaveScope(dimension, scope))
         self._scopes.discard((dimension, scope))
-        await self._tenant.store.submit(DeleteDocument(SCOPE, _key(dimension, scope)))
+        await self._keep(effects, DeleteDocument(SCOPE, _key(dimension, scope)))
 
     # --- publishing and delivering ----------------------------------------------------------------------------------
 
@@ -244,19 +244,17 @@ class Native:
     async def publish(self, notification: Notification) -> int:
         """To whom it is for, here; gives how many subscriptions of native clients heard of it."""
         self.client(notification.publisher)
-        post = self.post(self._ask(m.Publish(notification)))
-        pending = self._tenant.router.take()
-        if post.deliveries or pending is not None:
-            try:
-                await self._tenant.store.submit(*map(PutDelivery, post.deliveries), *(pending.writes if pending else ()))
-            except BaseException:
-                self._tenant.router.failed()
-                raise
-            for call in pending.after if pending else ():
-                call()
+        post = await self._keep(self._ask(m.Publish(notification)))
+        return len(post.deliveries) + len(post.events)
+
+    async def _keep(self, effects: list[m.Effect], *writes: Write) -> Post:
+        """Store something with what the broker was told and what it wants delivered to native clients; then deliver that."""
+        post = self.post(effects)
+        await self._tenant.keep(*writes, *map(PutDelivery, post.deliveries))
+        if post.deliveries:
             self._tenant.notifier.dispatch(post.deliveries)
         self.stream(post.events)
-        return len(post.deliveries) + len(post.events)
+        return post
 
     def post(self, effects: Iterable[m.Effect]) -> Post:
         """What the broker wants delivered to native clients, whoever caused it."""

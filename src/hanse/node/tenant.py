@@ -194,6 +194,27 @@ class Tenant:
             committed.add_done_callback(after)
         return committed
 
+    async def keep(self, *writes: Write) -> None:
+        """Store something, and with it what the broker was told: both are on the disk then, or neither is."""
+        pending = self.router.take()
+        if pending is None and not writes:
+            return
+        try:
+            committed = self.store.submit(*writes, *(pending.writes if pending is not None else ()))
+        except BaseException:
+            self.router.failed()
+            raise
+
+        def after(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                self.router.failed()
+                return
+            for call in pending.after if pending is not None else ():
+                call()
+
+        committed.add_done_callback(after)
+        await asyncio.shield(committed)  # whoever asked for it may have gone meanwhile
+
     def _undo(self, change: Change, fired: Fired) -> None:
         """The change was not stored after all: forget what was remembered because of it."""
         fired.undo(change)

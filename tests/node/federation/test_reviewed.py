@@ -19,6 +19,9 @@ from hanse.ngsild.errors import BadRequestData
 from hanse.node.federation import wire
 from hanse.node.federation.host import Host
 from hanse.node.federation.joining import under_rule
+from hanse.node.federation.keeping import SaveFederation
+from hanse.node.native import NativeClient
+from hanse.node.store import PutDocument
 from hanse.node.tenant import Node, Tenant
 from hanse.routing import ExportRule
 from hanse.routing import messages as m
@@ -186,5 +189,27 @@ def test_what_a_new_rule_forbids_leaves_something_that_does_nothing(tmp_path: Pa
             before = host.broker.dump()
             assert host.broker.handle(message, "b", 1) == []
             assert host.broker.dump() == before
+
+    asyncio.run(scenario())
+
+
+def test_what_a_native_client_asks_for_is_stored_with_what_the_broker_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, _):
+            await tenant.native.attach(NativeClient("c"))
+            submissions: list[tuple[Any, ...]] = []
+            submit = tenant.store.submit
+
+            def noted(*writes: Any) -> asyncio.Future[None]:
+                submissions.append(writes)
+                return submit(*writes)
+
+            monkeypatch.setattr(tenant.store, "submit", noted)
+            await tenant.native.subscribe(Subscription(id="s", client="c"))
+            (writes,) = [writes for writes in submissions if any(isinstance(write, PutDocument) for write in writes)]
+            told = [wire.message(entry.message) for write in writes if isinstance(write, SaveFederation) for entry in write.told]
+            assert m.Subscribe(Subscription(id="s", client="c")) in told
 
     asyncio.run(scenario())

@@ -168,16 +168,7 @@ async def _tell(call: Call, wishes: list[m.SetVisibility]) -> None:
         for effect in router.handle(wish):
             if isinstance(effect, m.Reject):
                 raise BadRequestData(effect.reason)
-    pending = router.take()
-    if pending is None:
-        return
-    try:
-        await call.tenant.store.submit(*pending.writes)
-    except BaseException:
-        router.failed()
-        raise
-    for after in pending.after:
-        after()
+    await call.tenant.keep()
 
 
 # --- one notification -------------------------------------------------------------------------------------------------
