@@ -27,7 +27,7 @@ from hanse.node.federation.joining import Joining, check_address, under_rule
 from hanse.node.federation.keeping import SaveFederation, Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
-from hanse.node.federation.names import OWN, Names
+from hanse.node.federation.names import NODE, OWN, Names, forged
 from hanse.node.federation.offers import Offers
 from hanse.node.federation.planes import Planes
 from hanse.node.federation.reading import Reading
@@ -124,6 +124,8 @@ class Host:
 
     def _refusal(self, plane: int, message: m.BrokerMessage, sender: str) -> str:
         """Why a message cannot be honest. While the federation changes, what was honest before it did is still on its way."""
+        if reason := forged(innermost(message)):
+            return reason
         reason = self._guards[plane].refusal(message, sender, self.node)
         if reason and self._former_guards and now_ms() < self._former_until_ms:
             return reason if self._former_guards[plane].refusal(message, sender, self.node) else ""
@@ -413,7 +415,7 @@ class Host:
         told: dict[int, tuple[Change, list[m.Effect]]] = {}
         for effect in effects:
             if isinstance(effect, m.Deliver) and effect.client.startswith(NGSI_LD_CLIENT):
-                change = change_of(effect.notification)
+                change = change_of(effect.notification) if effect.notification.publisher.startswith(NODE) else None
                 if change is not None:
                     told.setdefault(id(effect.notification), (change, []))[1].append(effect)
             elif isinstance(effect, m.Dropped):

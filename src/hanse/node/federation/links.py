@@ -20,6 +20,7 @@ from hanse.routing.link import Frame, LinkState, Output, Packed, ReliableLink
 if TYPE_CHECKING:
     import sqlite3
 
+EARLY_BYTES_MAX: Final = 1 << 16  # of a message that comes before its turn and is remembered; larger ones have to come again
 FRAME_BYTES_AT_ONCE: Final = 1 << 20  # of frames in one packet, beyond which another one begins
 FRAMES_AT_ONCE: Final = 128  # likewise: so that the other end handles some while more are on their way
 
@@ -141,6 +142,8 @@ class Links:
         acknowledgement: Frame | None = None
         resync = False
         for wired in frames:
+            if wired.message is not None and len(wired.message) > EARLY_BYTES_MAX and _is_early(wired, end.link.state):
+                continue
             packed = Packed(wired.message, False) if wired.message is not None else None
             output = end.link.receive(Frame(wired.session, wired.to_session, wired.number, wired.acknowledges, packed), now_ms)
             found += [message.data for message in output.messages if type(message) is Packed]
@@ -179,6 +182,10 @@ class Links:
             peer: {"sent": end.sent, "received": end.received, "waiting": len(end.rows), "lost": end.lost}
             for peer, end in self._peers.items()
         }
+
+
+def _is_early(frame: wire.WireFrame, state: LinkState) -> bool:
+    return frame.number > (state.received if frame.session == state.peer_session else 0) + 1
 
 
 def _restored(numbers: LinkNumbers, rows: list[Owed]) -> ReliableLink:

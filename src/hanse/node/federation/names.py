@@ -11,6 +11,7 @@ from hanse.node.registrations import CLIENT as SOURCE
 from hanse.routing import messages as m
 
 OWN: Final = CLIENT, SOURCE
+NODE: Final = "urn:hanse:node:"  # and the name of a node: who tells of its entities
 
 
 class Names:
@@ -36,3 +37,19 @@ class Names:
 
     def local(self, client: str) -> str:
         return client.removesuffix(self._suffix) if client.startswith(OWN) else client
+
+
+def forged(message: Any) -> str:
+    """Why a message of another broker is not honest: such clients never leave their node, and only it tells of its entities."""
+    if isinstance(message, (m.HandoverRequest, m.Handover)):
+        return f"{message.client!r} never moves" if message.client.startswith((*OWN, NODE)) else ""
+    client, home = "", str(getattr(message, "home", ""))
+    if isinstance(message, m.PutSubscription):
+        client = message.subscription.client
+    elif isinstance(message, (m.ClientLocation, m.Guest)):
+        client = message.client
+    elif isinstance(message, (m.Event, m.RestrictedEvent, m.Delivery, m.Waited)):
+        client = message.notification.publisher
+    if (client.startswith(OWN) and not client.endswith(f"@{home}")) or (client.startswith(NODE) and client != NODE + home):
+        return f"{client!r} is no client of {home!r}"
+    return ""
