@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from hanse.node.federation import keeping, wire
 from hanse.node.federation.keeping import Told
-from hanse.node.federation.links import Links, Staged, packets
+from hanse.node.federation.links import EARLY_BYTES_MAX, Links, Staged, packets
 from hanse.node.store.connection import Writer
 from hanse.node.store.schema import migrate
+from hanse.routing.link import Packed
 
 ENDS: Final = "ab"
 STEPS_MAX: Final = 20_000
@@ -95,7 +96,8 @@ class Pair:
         match dice.choice(("arrive", "arrive", "commit", "commit", "take", "time") if calm else _KINDS):
             case "send":
                 self.count += 1
-                end.send(f"{end.name}{self.count}".encode(), self.now, keep=dice.random() < 0.1)
+                size = EARLY_BYTES_MAX + 1 if dice.random() < 0.05 else 8
+                end.send(f"{end.name}{self.count}".encode().ljust(size), self.now, keep=dice.random() < 0.1)
             case "take":
                 end.take()
             case "commit":
@@ -103,6 +105,8 @@ class Pair:
             case "arrive" if self.air:
                 name, packet = self.air.pop(dice.randrange(len(self.air)))
                 self.ends[name].receive(packet, self.now)
+                (link,) = (peer.link for peer in self.ends[name].links._peers.values())
+                assert all(isinstance(early, Packed) and len(early.data) <= EARLY_BYTES_MAX for early in link._early.values())
             case "time":
                 self.now += 400
                 end.links.tick(self.now)
