@@ -59,6 +59,9 @@ class Single:
     def url(self, _: str) -> str:
         return f"http://127.0.0.1:{self._port}"
 
+    def log(self, _: str) -> str:
+        return "(on standard error)"
+
 
 # --- notifications, advertisements ------------------------------------------------------------------------------------
 
