@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
+from tests.mosquitto import free_port
 from tests.node.federation.linked import description
 from tests.serving import settings_with
 
 from hanse.model import Notification, Subscription
-from hanse.ngsild.entity import Change, Entity
+from hanse.ngsild.entity import AttributeChange, Change, Entity
 from hanse.ngsild.errors import BadRequestData
-from hanse.node.federation import wire
+from hanse.ngsild.query import EntityQuery
+from hanse.ngsild.representation import View
+from hanse.ngsild.temporal_parsing import TemporalQuery
+from hanse.node.federation import asking, wire
 from hanse.node.federation.host import Host
+from hanse.node.federation.identity import NONCE_BYTES
 from hanse.node.federation.joining import under_rule
 from hanse.node.federation.keeping import SaveFederation
+from hanse.node.federation.transport import Transport
 from hanse.node.native import NativeClient
 from hanse.node.store import PutDocument
 from hanse.node.tenant import Node, Tenant
@@ -211,5 +217,82 @@ def test_what_a_native_client_asks_for_is_stored_with_what_the_broker_was_told(
             (writes,) = [writes for writes in submissions if any(isinstance(write, PutDocument) for write in writes)]
             told = [wire.message(entry.message) for write in writes if isinstance(write, SaveFederation) for entry in write.told]
             assert m.Subscribe(Subscription(id="s", client="c")) in told
+
+    asyncio.run(scenario())
+
+
+def test_only_an_answer_that_is_believed_is_one() -> None:
+    """Anyone in the federation can say that it answers for another node."""
+    address = f"tcp/127.0.0.1:{free_port()}"
+
+    def transport(node: str, says: bytes) -> Transport:
+        return Transport("test", node, lambda *_: None, lambda _sender, _data, answer: answer(says), lambda *_: None)
+
+    async def scenario() -> None:
+        asker, honest, liar = transport("a", b""), transport("b", b"honest"), transport("b", b"lie")
+        await asker.open([address], [], None)
+        await honest.open([], [address], None)
+        await liar.open([], [address], None)
+        try:
+            said: set[bytes] = set()
+
+            def noted(data: bytes) -> bool:
+                said.add(data)
+                return False
+
+            async with asyncio.timeout(WAIT_S):
+                while said != {b"honest", b"lie"}:
+                    await asker.ask("b", b"?", 5.0, noted)
+            for _ in range(5):
+                assert await asker.ask("b", b"?", 5.0, lambda data: data == b"honest") == b"honest"
+        finally:
+            for opened in (asker, honest, liar):
+                await opened.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_old_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (_, host):
+            Other(host)
+            answers = {b"": asking.Entities([], 7)}
+
+            async def ask(_node: str, data: bytes, _timeout_s: float, believed: Callable[[bytes], bool]) -> None:
+                for to, answer in answers.items():
+                    believed(msgspec.msgpack.encode(msgspec.structs.replace(answer, to=to)))
+                answers[data[:NONCE_BYTES]] = asking.Entities([], 8)
+
+            monkeypatch.setattr(host.transport, "ask", ask)
+            with pytest.raises(asking.Failed):
+                await asking.ask(host, "b", asking.WantEntity("urn:1"))
+            assert (await asking.ask(host, "b", asking.WantEntity("urn:1"))).count == 8  # type: ignore[union-attr]
+
+    asyncio.run(scenario())
+
+
+def test_no_filter_finds_out_what_the_past_hides(tmp_path: Path) -> None:
+    file = description("ab", ["ab export = { deny_attributes = ['secret'] }"], "flood-events")
+    (tmp_path / "federation.toml").write_text(file)
+    at = "2026-01-01T00:00:00Z"
+    instance = {"type": "Property", "createdAt": at, "modifiedAt": at}
+    attributes = {"open": [{**instance, "value": 1}], "secret": [{**instance, "value": 2}]}
+    entity = Entity(id="urn:e", types=("Room",), attributes=attributes, created_at=at, modified_at=at)
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            changes = tuple(AttributeChange(name, "created", None, listed[0]) for name, listed in attributes.items())
+            await tenant.change("urn:e", lambda _: Change("created", at, None, entity, changes), "create")
+
+            async def found(**asked: Any) -> list[str]:
+                question = asking.WantEvolutions(TemporalQuery(), View(), **asked)
+                answer = cast("asking.Evolutions", await host._answering._answer("b", question))
+                return [series.attribute for evolution in answer.page.evolutions for series in evolution.series]
+
+            assert await found(query=EntityQuery()) == ["open"]
+            assert await found(query=EntityQuery(q="open==1")) == ["open"]
+            assert await found(query=EntityQuery(q="secret==2")) == []
+            assert await found(id="urn:e") == ["open"]
+            assert await found(id="urn:nothing") == []
 
     asyncio.run(scenario())

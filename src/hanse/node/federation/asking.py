@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,14 +19,15 @@ from msgspec import Struct
 
 from hanse.model import InvalidInput, Notification
 from hanse.ngsild.entity import Entity, Instance
-from hanse.ngsild.errors import NgsiLdError
+from hanse.ngsild.errors import NgsiLdError, ResourceNotFound
 from hanse.ngsild.geofences import place
 from hanse.ngsild.models import DataModel
 from hanse.ngsild.query import EntityQuery, matches
 from hanse.ngsild.representation import View
 from hanse.ngsild.temporal import Page
 from hanse.ngsild.temporal_parsing import TemporalQuery
-from hanse.node.federation.identity import NotBelieved
+from hanse.node.federation.identity import NONCE_BYTES, NotBelieved
+from hanse.node.federation.transport import MESSAGE_BYTES_MAX
 from hanse.node.history import History
 from hanse.node.metrics import METRICS
 from hanse.node.store import Found
@@ -63,27 +65,32 @@ class WantModels(Struct, frozen=True, tag=True):
     """The data models that a node knows."""
 
 
-class Models(Struct, frozen=True, tag=True):
+class _Answer(Struct, frozen=True, kw_only=True):
+    to: bytes = b""  # how the question began, as it was enciphered, which no other did: an old answer is none
+
+
+class Models(_Answer, frozen=True, tag=True):
     models: list[DataModel]
 
 
-class Entities(Struct, frozen=True, tag=True):
+class Entities(_Answer, frozen=True, tag=True):
     entities: list[Entity]
     count: int | None = None
 
 
-class Evolutions(Struct, frozen=True, tag=True):
+class Evolutions(_Answer, frozen=True, tag=True):
     page: Page
     count: int | None = None
 
 
-class Refusal(Struct, frozen=True, tag=True):
+class Refusal(_Answer, frozen=True, tag=True):
     reason: str
 
 
 Question = WantEntities | WantEntity | WantEvolutions | WantModels
 Answer = Entities | Evolutions | Models | Refusal
 
+_BAD: Final = (NotBelieved, msgspec.MsgspecError, InvalidInput, ValueError, RecursionError)  # what decoding may raise
 _encode = msgspec.msgpack.Encoder().encode
 _question = msgspec.msgpack.Decoder(Question).decode
 _answer = msgspec.msgpack.Decoder(Answer).decode
@@ -97,13 +104,20 @@ async def ask(host: Host, node: str, question: Question, timeout_s: float = TIME
     seal = host.seal(node)
     if seal is None:
         raise Failed(f"{node} has not said yet who it is")
-    data = await host.transport.ask(node, seal.close(_encode(question)), timeout_s)
-    if not data:
+    sealed = seal.close(_encode(question))
+    found: list[Answer] = []
+
+    def believed(data: bytes) -> bool:
+        with suppress(*_BAD):
+            answer: Answer = _answer(seal.open(data))
+            if answer.to == sealed[:NONCE_BYTES]:
+                found.append(answer)
+        return bool(found)
+
+    await host.transport.ask(node, sealed, timeout_s, believed)
+    if not found:
         raise Failed(f"{node} does not answer")
-    try:
-        answer: Answer = _answer(seal.open(data))
-    except (NotBelieved, msgspec.MsgspecError, InvalidInput) as error:
-        raise Failed(f"{node} answers with something else: {error}") from None
+    (answer,) = found
     if isinstance(answer, Refusal):
         raise Failed(f"{node}: {answer.reason}")
     return answer
@@ -122,7 +136,7 @@ class Answering:
             if seal is None or sender not in self._host.federation.by_id:
                 raise NotBelieved("it is no node of this federation")
             question = _question(seal.open(data))
-        except (NotBelieved, msgspec.MsgspecError, InvalidInput) as error:
+        except _BAD as error:
             self._host.refuse(sender, f"a question: {error}")
             answer(b"")
             return
@@ -135,11 +149,17 @@ class Answering:
             except Exception:
                 log.exception("a question of another node failed", sender=sender)
                 found = Refusal("this is the fault of the node that was asked; its log says more")
-            answer(seal.close(_encode(found)))
+            say(found)
+
+        def say(found: Answer) -> None:
+            text = _encode(msgspec.structs.replace(found, to=data[:NONCE_BYTES]))
+            if len(text) > MESSAGE_BYTES_MAX // 2:
+                text = _encode(Refusal("the answer is too long; ask for less", to=data[:NONCE_BYTES]))
+            answer(seal.close(text))
 
         METRICS.count("federation_questions", type(question).__name__)
         if len(self._tasks) >= AT_ONCE_MAX:
-            answer(seal.close(_encode(Refusal(f"{AT_ONCE_MAX} questions are under way already; ask again in a moment"))))
+            say(Refusal(f"{AT_ONCE_MAX} questions are under way already; ask again in a moment"))
             return
         task = asyncio.create_task(work())
         self._tasks.add(task)
@@ -152,7 +172,7 @@ class Answering:
             seen = self._seen(viewer, entity) if entity is not None else None
             return Entities([seen] if seen is not None else [])
         if isinstance(question, WantEntities):
-            return await self._entities(viewer, question.query)
+            return await self._entities(viewer, _bounded(question.query))
         if isinstance(question, WantModels):
             return Models(host.tenant.models.all())
         return await self._evolutions(viewer, question)
@@ -177,12 +197,12 @@ class Answering:
 
     async def _entities(self, viewer: str, query: EntityQuery) -> Entities:
         store = self._host.tenant.store
-        wanted = min(query.limit, ANSWER_MAX)
+        wanted = query.limit
         if not self._host.federation.has_export_rules:
-            found = await store.query(msgspec.structs.replace(query, limit=wanted))
+            found = await store.query(query)
             return Entities(found.entities, found.count)
-        kept: list[Entity] = []
-        offset, most = query.offset, ANSWER_MAX if query.count else wanted
+        kept: list[Entity] = []  # from the first on: what is hidden does not count, nor shift what is not
+        offset, most = 0, ANSWER_MAX if query.count else min(query.offset + wanted, ANSWER_MAX)
         while len(kept) < most:
             page = await store.query(msgspec.structs.replace(query, limit=PAGE, offset=offset, count=False))
             for entity in page.entities:
@@ -192,28 +212,39 @@ class Answering:
             if len(page.entities) < PAGE:
                 break
             offset += PAGE
-        return Entities(kept[:wanted], len(kept) if query.count else None)
+        return Entities(kept[query.offset : query.offset + wanted], len(kept) if query.count else None)
 
     async def _evolutions(self, viewer: str, question: WantEvolutions) -> Evolutions:
         limits = self._host.tenant.settings.limits
         history = History(self._host.tenant.store, Instances(limits.instances_default, limits.instances_max))
+        has_rules = self._host.federation.has_export_rules
+        count = None
         if question.id:
-            page, count = await history.retrieve(question.id, question.temporal, question.view), None
+            try:
+                page = await history.retrieve(question.id, question.temporal, question.view)
+            except ResourceNotFound:
+                if has_rules:
+                    return Evolutions(Page([]))  # just as if it were hidden
+                raise
         else:
-            query = msgspec.structs.replace(question.query, limit=min(question.query.limit, ANSWER_MAX))
-            page, count = await history.query(query, question.temporal, question.view)
-        if not self._host.federation.has_export_rules:
+            page, count = await history.query(_bounded(question.query), question.temporal, question.view)
+        if not has_rules:
             return Evolutions(page, count)
+        filters = msgspec.structs.replace(question.query, selectors=(), scope_q="")
         kept = []
         for evolution in page.evolutions:
             names: dict[str, list[Instance]] = {series.attribute: [] for series in evolution.series}
             present = self._host.tenant.store.entity(evolution.id)
             attributes = {**names, **(present.attributes if present is not None else {})}
             seen = self._seen(viewer, Entity(id=evolution.id, types=evolution.types, attributes=attributes))
-            if seen is not None:
+            if seen is not None and (len(seen.attributes) == len(attributes) or matches(filters, seen)):
                 evolution.series = [series for series in evolution.series if series.attribute in seen.attributes]
                 kept.append(evolution)
         return Evolutions(Page(kept, page.is_partial), len(kept) if count is not None else None)
+
+
+def _bounded(query: EntityQuery) -> EntityQuery:
+    return msgspec.structs.replace(query, limit=max(0, min(query.limit, ANSWER_MAX)), offset=max(0, query.offset))
 
 
 async def share_models(host: Host, node: str) -> None:

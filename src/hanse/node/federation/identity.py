@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import secrets
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -124,8 +124,9 @@ def _derived(secret: bytes, purpose: bytes) -> bytes:
 class Seal:
     """Enciphers what goes to one other node, and takes what comes from it; without certificates it only wraps.
 
-    Nonces count up from where the clock stands, so that none comes twice, even after a restart. What is replayed is found out
-    by the numbers of the link, not here.
+    Nonces count up from where the clock stands, behind a part that chance gives each life of a seal: so none comes twice, even
+    after a restart, or if the clock was set back. What is replayed is found out by the numbers of the link, or because it
+    answers another question, not here.
     """
 
     def __init__(self, here: str, there: str, cipher: ChaCha20Poly1305 | None, now_ns: int) -> None:
@@ -133,7 +134,8 @@ class Seal:
         self._next = now_ns
         self._out = f"{here}>{there}".encode()
         self._in = f"{there}>{here}".encode()
-        self._mark = blake2b(self._out, digest_size=4).digest()  # the two directions never share a nonce
+        first, *others = secrets.token_bytes(4)
+        self._mark = bytes([first & 0x7F | 0x80 * (here < there), *others])  # the two directions never share a nonce
 
     def close(self, data: bytes) -> bytes:
         if self._cipher is None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 MESSAGE_BYTES_MAX: Final = 32 << 20  # of one sample or answer; more is not even looked at
 WAITING_MAX: Final = 10_000  # samples that the loop has not taken yet; what is lost, the links send again
+WAITING_BYTES_MAX: Final = 256 << 20  # of these
+SLICE_S: Final = 0.01  # of the loop's time that is given to them at once
 RPC_S: Final = 30.0
 
 Heard = Callable[[str, bytes], None]  # from whom, as the key says, and what
@@ -39,7 +43,8 @@ class Transport:
         self._session: Any = None
         self._declared: list[Any] = []
         self._publishers: dict[str, Any] = {}
-        self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...], int]] = deque()
+        self._inbox_bytes = 0
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -91,27 +96,38 @@ class Transport:
             me = _chunk(self.node)
             self._session.put(f"{self.prefix}/to/{me}/{me}/all", data, congestion_control=zenoh.CongestionControl.DROP)
 
-    async def ask(self, node: str, data: bytes, timeout_s: float = RPC_S) -> bytes | None:
-        """A question to one node and its answer; None: nobody there, or too late."""
+    async def ask(
+        self, node: str, data: bytes, timeout_s: float = RPC_S, believed: Callable[[bytes], bool] = lambda _: True
+    ) -> bytes | None:
+        """A question to one node and the first answer that is believed: anyone may answer. None: nobody did in time."""
         loop, session = asyncio.get_running_loop(), self._session
         if session is None:
             return None
         answer: asyncio.Future[bytes | None] = loop.create_future()
 
         def settle(found: bytes | None) -> None:
-            if not answer.done():
+            if not answer.done() and (found is None or believed(found)):
                 answer.set_result(found)
 
         def came(reply: Any) -> None:
-            found = bytes(reply.ok.payload) if reply.ok is not None else None
-            loop.call_soon_threadsafe(settle, found)
+            payload = reply.ok.payload if reply.ok is not None else None
+            if payload is not None and len(payload) <= MESSAGE_BYTES_MAX:
+                with _closed_loop():
+                    loop.call_soon_threadsafe(settle, bytes(payload))
 
         def over() -> None:
             with _closed_loop():
                 loop.call_soon_threadsafe(settle, None)
 
         key = f"{self.prefix}/ask/{_chunk(node)}/{_chunk(self.node)}"
-        session.get(key, zenoh.handlers.Callback(came, over), payload=data, timeout=timeout_s)
+        session.get(
+            key,
+            zenoh.handlers.Callback(came, over),
+            payload=data,
+            timeout=timeout_s,
+            target=zenoh.QueryTarget.ALL,  # otherwise someone who says that he knows all would be the only one asked
+            consolidation=zenoh.ConsolidationMode.NONE,
+        )
         try:
             return await asyncio.wait_for(answer, timeout_s + 1)
         except TimeoutError:
@@ -135,34 +151,40 @@ class Transport:
     def _on_alive(self, sample: Any) -> None:
         node = _name(str(sample.key_expr).rsplit("/", 1)[1])
         is_there = sample.kind == zenoh.SampleKind.PUT
-        self._hand_over(self._seen, (node, is_there))
+        self._hand_over(self._seen, (node, is_there), 0)
 
     def _put(self, take: Callable[..., None], sender: str, payload: Any, *more: Any) -> None:
         if payload is None or len(payload) > MESSAGE_BYTES_MAX:
             self.dropped += 1
             return
-        self._hand_over(take, (sender, bytes(payload), *more))
+        self._hand_over(take, (sender, bytes(payload), *more), len(payload))
 
-    def _hand_over(self, take: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def _hand_over(self, take: Callable[..., None], args: tuple[Any, ...], size: int) -> None:
         loop = self._loop
         with self._lock:
-            if loop is None or len(self._inbox) >= WAITING_MAX:
+            if loop is None or len(self._inbox) >= WAITING_MAX or self._inbox_bytes + size > WAITING_BYTES_MAX:
                 self.dropped += 1
                 return
-            self._inbox.append((take, args))
+            self._inbox.append((take, args, size))
+            self._inbox_bytes += size
             if len(self._inbox) > 1:
                 return  # the loop has been woken already
         with _closed_loop():
             loop.call_soon_threadsafe(self._take)
 
     def _take(self) -> None:
-        with self._lock:
-            inbox, self._inbox = self._inbox, []
-        for take, args in inbox:
+        until = time.perf_counter() + SLICE_S
+        while time.perf_counter() < until:
+            with self._lock:
+                if not self._inbox:
+                    return
+                take, args, size = self._inbox.popleft()
+                self._inbox_bytes -= size
             try:
                 take(*args)
             except Exception:
                 log.exception("what came over a link could not be handled")
+        asyncio.get_running_loop().call_soon(self._take)
 
 
 class _closed_loop:  # noqa: N801  a context manager
