@@ -13,7 +13,7 @@ from hanse.simulation.smart_port import KINDS, Device, Made, Message, Port, smar
 from hanse.studies.comdex.federations import NODES, TOPOLOGIES, TOPS, chain, free_ports, running
 from hanse.studies.comdex.findings import statements, tell
 from hanse.studies.comdex.latency import Samples, measure
-from hanse.studies.comdex.messages import PHASES, Counted, count
+from hanse.studies.comdex.messages import GRANULARITIES, PHASES, Counted, count
 from hanse.studies.comdex.results import Check, Results, Sizes, Timed, check_live, counts
 from hanse.studies.sections import Plot
 
@@ -85,8 +85,9 @@ def test_ports_are_all_different() -> None:
     assert len(set(free_ports(50))) == 50
 
 
-def test_real_links_carry_what_the_simulator_says() -> None:
-    check = check_live(TINY, seed=1)
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_real_links_carry_what_the_simulator_says(granularity: str) -> None:
+    check = check_live(TINY, 1, granularity)
     assert check.agrees, [row for row in check.rows() if row[2] != row[3]]
     assert check.live_delivered == len(TOPS) * TINY.live_messages
 
@@ -124,7 +125,7 @@ def results() -> Results:
     counted = counts(TINY, 1, lambda _: None)
     simulated = counted["hybrid", "type"]
     by_width = {1: timed(5, 5, 1), 2: timed(6, 12, 4), 6: timed(20, 40, 15)}
-    return Results(TINY, by_width, None, counted, Check(simulated, simulated.by_phase, simulated.delivered))
+    return Results(TINY, by_width, None, counted, {"type": Check(simulated, simulated.by_phase, simulated.delivered)})
 
 
 def test_statements_are_judged_by_the_numbers(results: Results) -> None:

@@ -64,20 +64,20 @@ TOPOLOGIES: Final = {
 
 
 @contextmanager
-def running(plan: Plan) -> Iterator[LocalFederation]:
+def running(plan: Plan, *, by_id: bool = False) -> Iterator[LocalFederation]:
     """All nodes as processes on free ports, linked with certificates; gone at the end with all that they wrote."""
     with tempfile.TemporaryDirectory(prefix="hanse-comdex-") as name:
         folder = Path(name)
         file = folder / "federation.toml"
-        file.write_text(_toml(plan))
+        file.write_text(_toml(plan, by_id=by_id))
         with LocalFederation(file, folder, secure=True) as federation:
             federation.start()
             yield federation
 
 
-def _toml(plan: Plan) -> str:
+def _toml(plan: Plan, *, by_id: bool) -> str:
     ports = iter(free_ports(2 * len(plan.nodes)))
-    lines = ["[federation]", 'name = "comdex"', 'strategy = "advertised"']
+    lines = ["[federation]", 'name = "comdex"', 'strategy = "advertised"', f"advertise_ids = {str(by_id).lower()}"]
     for node in plan.nodes:
         listen = f"tls/127.0.0.1:{next(ports)}"
         lines += [

@@ -198,22 +198,18 @@ def _owners(results: Results) -> set[str]:
 
 
 def _tell_check(report: Report, results: Results) -> None:
-    check = results.check
-    rows: list[Sequence[object]] = [(*row, row[2] == row[3]) for row in check.rows()]
-    rows.append(
-        (
-            "devices",
-            "to applications",
-            check.simulated.delivered,
-            check.live_delivered,
-            check.simulated.delivered == check.live_delivered,
-        )
-    )
+    rows: list[Sequence[object]] = []
+    for granularity, check in results.checks.items():
+        rows += [(granularity, *row, row[2] == row[3]) for row in check.rows()]
+        delivered = (check.simulated.delivered, check.live_delivered)
+        rows.append((granularity, "devices", "to applications", *delivered, delivered[0] == delivered[1]))
+    entities = next(iter(results.checks.values())).simulated.entities
     report.table(
-        f"The simulator against real nodes: {LIVE[0]}, by {LIVE[1]}, messages on each link",
-        ("phase", "link", "simulated", "live", "agree"),
+        f"The simulator against real nodes: {LIVE}, messages on each link",
+        ("advertised by", "phase", "link", "simulated", "live", "agree"),
         rows,
-        note="Live: seven processes; how many messages the store of each node says it has received over each link.",
+        note=f"Live: seven processes, {number(entities)} entities; how many messages the store of each node says it has "
+        "received over each link.",
         key="live",
     )
 
