@@ -22,6 +22,7 @@ from hanse.ngsild.registrations import Registration, parse_registration, parse_s
 from hanse.ngsild.subscriptions import Counters
 from hanse.node.notifier.notifier import decode_letter
 from hanse.node.registrations import Registrations
+from hanse.node.router import Alone
 from hanse.node.store import Delivery, SaveChange, Store
 from hanse.routing import Broker, Federation, Settings
 from hanse.routing.federation import Node
@@ -65,7 +66,7 @@ async def resolve(_source: Any) -> Context:
 
 class Here(SimpleNamespace):
     store: Store
-    broker: Broker
+    router: Alone
     outbox: Outbox
     registrations: Registrations
 
@@ -76,7 +77,7 @@ def running(work: Callable[[Here], Awaitable[None]], directory: Path | None = No
         here = Here(
             name="",
             store=Store.open(directory),
-            broker=Broker("hanse", Settings("flood-events", Federation((Node("hanse"),)))),
+            router=Alone(Broker("hanse", Settings("flood-events", Federation((Node("hanse"),))))),
             notifier=outbox,
             outbox=outbox,
             contexts=SimpleNamespace(resolve=resolve),
@@ -158,7 +159,7 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
 
     async def look(here: Here) -> None:
         assert found(here, type="Building") == ["urn:r:2"]
-        assert list(here.broker.clients) == ["csource/urn:r:2"]
+        assert list(here.router.broker.clients) == ["csource/urn:r:2"]
         kept, counters = here.registrations.subscriptions.get("urn:s:1")
         assert (kept.id, counters.times_sent) == ("urn:s:1", 7)
         await here.registrations.create(registration(3, "Tower"))
@@ -171,10 +172,10 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
 def test_a_registration_is_an_advertisement_as_long_as_it_lasts() -> None:
     async def work(here: Here) -> None:
         await here.registrations.create(registration(1))
-        advertisements = here.broker.clients["csource/urn:r:1"].advertisements
+        advertisements = here.router.broker.clients["csource/urn:r:1"].advertisements
         assert [selector.type for selector in advertisements["urn:r:1"].selectors] == [DEFAULT_VOCAB + "Building"]
         await here.registrations.remove("urn:r:1")
-        assert not here.broker.clients
+        assert not here.router.broker.clients
 
     running(work)
 
