@@ -25,7 +25,7 @@ from hanse.routing.strategies.base import Strategy, StrategyState
 from hanse.scopes import Scopes, ScopesState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hanse.model import Advertisement, Selector, Subscription
     from hanse.routing.broker import Broker
@@ -164,7 +164,7 @@ class Advertised(Strategy):
                 if offer not in state.implicit:
                     self._open(offer)
                 state.implicit[offer] = now
-        if any(until_ms > now and _covers(offer, notification) for offer, until_ms in state.young.items()):
+        if any(state.young.get(offer, 0) > now for offer in _covering(notification)):
             state.fresh.append(Fresh(notification))
             del state.fresh[:-FRESH_KEPT]
         self.broker.deliver_everywhere(notification, self.broker.id)
@@ -266,9 +266,9 @@ def subscription_expired(subscription: Subscription, notification: Notification)
     return subscription.expires_at_ms is not None and subscription.expires_at_ms <= notification.accepted_at_ms
 
 
-def _covers(offer: Offer, notification: Notification) -> bool:
-    return (
-        (offer.type is None or offer.type in notification.types)
-        and (offer.topic is None or offer.topic == notification.topic)
-        and (offer.entity is None or offer.entity == notification.entity)
-    )
+def _covering(notification: Notification) -> Iterator[Offer]:
+    """All offers that would cover it: few, however many are open."""
+    for type_ in (None, *notification.types):
+        for topic in dict.fromkeys((None, notification.topic)):
+            for entity in dict.fromkeys((None, notification.entity)):
+                yield Offer(type_, topic, entity)
