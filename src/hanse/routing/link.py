@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from hanse.routing.messages import IRREPLACEABLE, BrokerMessage, innermost
 
 WINDOW = 256  # messages on their way at a time
+EARLY_BYTES_MAX = 64 << 20  # of those that came before their turn; more are not kept, and come again
 OUTBOX_MAX = 100_000
 IRREPLACEABLE_MAX = 100_000  # beyond the outbox's own bound
 RETRY_MIN_MS = 1_000
@@ -36,6 +37,10 @@ class Packed(Struct, frozen=True, tag=True):
 
 def _must_keep(message: BrokerMessage | Packed) -> bool:
     return message.keep if type(message) is Packed else isinstance(innermost(message), IRREPLACEABLE)
+
+
+def _size(message: BrokerMessage | Packed) -> int:
+    return len(message.data) if type(message) is Packed else 0
 
 
 class Frame(Struct, frozen=True, array_like=True):
@@ -78,6 +83,7 @@ class ReliableLink:
         self.lost_count = 0
         self._sent = 0  # how many of the outbox are on their way
         self._early: dict[int, BrokerMessage | Packed] = {}
+        self._early_bytes = 0
         self._pause_ms = RETRY_MIN_MS
         self._retry_at_ms: int | None = None
         self._deduplicates = "link-dedup" not in ablations
@@ -149,6 +155,7 @@ class ReliableLink:
         state.peer_session = session
         state.received = 0
         self._early.clear()
+        self._early_bytes = 0
 
     def _acknowledged(self, number: int, output: Output, now_ms: int) -> None:
         state = self.state
@@ -178,11 +185,21 @@ class ReliableLink:
             output.messages.append(message)
             state.received = max(state.received, number)
             return
-        if number <= state.received + WINDOW:
+        if number == state.received + 1:
+            state.received = number
+            output.messages.append(message)
+        elif (
+            number <= state.received + WINDOW
+            and number not in self._early
+            and self._early_bytes + _size(message) <= EARLY_BYTES_MAX
+        ):
             self._early[number] = message
+            self._early_bytes += _size(message)
         while state.received + 1 in self._early:
             state.received += 1
-            output.messages.append(self._early.pop(state.received))
+            early = self._early.pop(state.received)
+            self._early_bytes -= _size(early)
+            output.messages.append(early)
 
     def hurry(self) -> None:
         """The other end is there again: the next tick sends at once, whatever pause there was."""

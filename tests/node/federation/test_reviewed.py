@@ -31,6 +31,7 @@ from hanse.node.store import PutDocument
 from hanse.node.tenant import Node, Tenant
 from hanse.routing import ExportRule
 from hanse.routing import messages as m
+from hanse.routing.link import Frame, Packed, ReliableLink
 
 WAIT_S = 30.0
 
@@ -296,3 +297,67 @@ def test_no_filter_finds_out_what_the_past_hides(tmp_path: Path) -> None:
             assert await found(id="urn:nothing") == []
 
     asyncio.run(scenario())
+
+
+TOWN = """
+[[viewpoints]]
+name = "place"
+[[viewpoints.dimensions]]
+name = "area"
+scales = ["city", "quarter"]
+[[viewpoints.dimensions.scopes]]
+name = "town"
+scale = "city"
+[[viewpoints.dimensions.scopes]]
+name = "harbour"
+scale = "quarter"
+parents = ["town"]
+"""
+
+
+def test_a_characterisation_that_has_changed_counts_after_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "federation.toml").write_text(description("ab", ["ab"], "scoped", 'characterisation = "scopes.toml"'))
+
+    async def scopes(*changes: m.SetVisibility) -> tuple[list[str], str]:
+        async with running(tmp_path) as (_, host):
+            for change in changes:
+                host.handle(change)
+            graph = host.broker.scopes.graphs["area"]
+            edge = graph.edge("harbour", "town")
+            return sorted(graph.scopes()), edge.out if edge is not None else ""
+
+    (tmp_path / "scopes.toml").write_text(TOWN)
+    assert asyncio.run(scopes(m.SetVisibility("area", "harbour", "town", "false")))[0] == ["harbour", "town"]
+    hills = '[[viewpoints.dimensions.scopes]]\nname = "hills"\nscale = "quarter"\nparents = ["town"]\n'
+    (tmp_path / "scopes.toml").write_text(TOWN + hills)
+    for _ in range(2):
+        assert asyncio.run(scopes()) == (["harbour", "hills", "town"], "false")
+
+
+def test_a_message_too_long_for_a_link_is_a_dead_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            monkeypatch.setattr(wire, "MESSAGE_BYTES_MAX", 1000)
+            host.handle(m.Attach("c", None))
+            host.handle(m.Publish(Notification(id="1", publisher="c", types=("Room",), payload='"' + "x" * 2000 + '"')))
+            host._flush()
+            await _idle(tenant)
+            assert host.links.waiting() == {"b": 0}
+            ((reason,),) = tenant.store.reader.execute("SELECT reason FROM dead_letters")
+            assert "too many for the link to 'b'" in reason
+
+    asyncio.run(scenario())
+
+
+def test_what_comes_before_its_turn_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hanse.routing.link.EARLY_BYTES_MAX", 5)
+    link = ReliableLink(1)
+
+    def come(number: int) -> list[bytes]:
+        frame = Frame(1, 0, number, 0, Packed(b"%d...." % number, keep=False))
+        return [cast("Packed", message).data for message in link.receive(frame, 0).messages]
+
+    assert [come(number) for number in (3, 2, 4, 1, 4)] == [[], [], [], [b"1...."], []]  # there is room for one
+    assert come(2) == [b"2....", b"3...."]
+    assert come(5) == []
+    assert come(4) == [b"4....", b"5...."]

@@ -144,6 +144,8 @@ class Host:
         self._federation = self._possible()
         whole = keeping.read_whole(reader)
         self.planes.restore(whole.planes if whole is not None else {})
+        if whole is not None and whole.scopes != self.knowledge.terms.scopes:
+            self.planes.characterise()
         self._guards = self._new_guards()
         self._journal = whole.journal if whole is not None else 0
         told = keeping.read_told(reader, self._journal)
@@ -163,6 +165,9 @@ class Host:
             nodes=len(self._federation.nodes),
             replayed=len(told),
         )
+
+    def _whole(self) -> Whole:
+        return Whole(self._journal, self.planes.dump(), self.knowledge.terms.scopes)
 
     def _tell_again(self, plane: int, entry: Told) -> None:
         try:
@@ -192,7 +197,7 @@ class Host:
             self._recovering.cancel()
             return
         pending = self.take() or Pending()
-        pending.writes.append(SaveFederation(whole=Whole(self._journal, self.planes.dump())))
+        pending.writes.append(SaveFederation(whole=self._whole()))
         with suppress(NgsiLdError):
             await self.tenant.store.submit(*pending.writes)
             for call in pending.after:
@@ -239,7 +244,10 @@ class Host:
                 envelope = wire.encode(Envelope(plane, hops + 1, effect.message))
                 keep = isinstance(innermost(effect.message), IRREPLACEABLE)
                 for peer in effect.to:
-                    self.links.send(peer, envelope, keep=keep, now_ms=now)
+                    if len(envelope) > wire.MESSAGE_BYTES_MAX:
+                        self._give_up(peer, effect.message, f"it has {len(envelope)} bytes, too many for the link to {peer!r}")
+                    else:
+                        self.links.send(peer, envelope, keep=keep, now_ms=now)
                 self.traces.sent(effect.message, effect.to)
             else:
                 kept.append(self._names.inside(effect))
@@ -442,11 +450,16 @@ class Host:
 
     def _lost(self, peer: str, data: bytes) -> None:
         """A full outbox has not taken it: state is repaired later, a notification is not."""
+        self._give_up(peer, wire.envelope(data).message, f"the outbox of the link to {peer!r} is full")
+
+    def _give_up(self, peer: str, message: m.BrokerMessage, reason: str) -> None:
         METRICS.count("federation_lost", peer)
-        message = innermost(wire.envelope(data).message)
+        message = innermost(message)
         notification = getattr(message, "notification", None)
         if notification is not None and not isinstance(notification, tuple):
-            self._bury(m.Dropped("", f"to {peer}", notification, f"the outbox of the link to {peer!r} is full"))
+            self._bury(m.Dropped("", f"to {peer}", notification, reason))
+        else:
+            log.warning("a message is not sent", kind=type(message).__name__, peer=peer, reason=reason)
 
     def _wants_resync(self, peer: str) -> None:
         log.info("comparing what others hold", because_of=peer)
@@ -592,7 +605,7 @@ class Host:
         self._former_guards, self._guards = self._guards, self._new_guards()
         self._former_until_ms = now_ms() + FORMER_MS
         self.links.open(federation.neighbours[self.node], now_ms())
-        self.links.staged.save.whole = Whole(self._journal, self.planes.dump())  # the journal was told under the old description
+        self.links.staged.save.whole = self._whole()  # the journal was told under the old description
         self._since_whole = 0
         self._resyncs = True
 
@@ -641,7 +654,7 @@ class Host:
                     self._hello()
                 if self._since_whole >= JOURNAL_MAX:
                     self._since_whole = 0
-                    self.links.staged.save.whole = Whole(self._journal, self.planes.dump())
+                    self.links.staged.save.whole = self._whole()
                 self._flush()
             except Exception:  # links would never send again what is lost
                 log.exception("a tick of the federation failed")

@@ -52,6 +52,7 @@ class Whole(Struct, frozen=True):
 
     journal: int
     planes: dict[str, bytes]
+    scopes: str = ""  # the digest of the characterisation that they knew
 
 
 class SaveFederation(Struct):

@@ -52,6 +52,18 @@ class Planes:
             else:
                 self.brokers[i] = self._new(name)
 
+    def characterise(self) -> None:
+        """The scopes as they are described now; visibility filters that operators have set stay where there is still a border."""
+        for broker in self.brokers:
+            broker.scopes = Scopes.from_struct(self._scopes)
+            for key, news in list(broker.state.borders.items()):
+                change = news.change
+                graph = broker.scopes.graphs.get(change.dimension)
+                if graph is None or graph.edge(change.scope, change.superscope) is None:
+                    del broker.state.borders[key]
+                else:
+                    graph.set_filter(change.scope, change.superscope, out=change.out, into=change.into)
+
     def rewire(self) -> None:
         """The federation has changed: the same state under the new description."""
         self.restore(self.dump())

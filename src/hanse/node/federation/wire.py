@@ -18,7 +18,7 @@ from hanse.routing import messages as m
 PROTOCOL: Final = 1
 RECORDS_MAX: Final = 10_000
 FRAMES_MAX: Final = 1_024
-MESSAGE_BYTES_MAX: Final = 8 << 20  # of one broker's message
+MESSAGE_BYTES_MAX: Final = 16 << 20  # of one broker's message; the largest body of a request fits, as a rule
 HOPS_MAX: Final = 64  # what causes what, over how many nodes
 
 
