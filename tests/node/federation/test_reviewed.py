@@ -24,10 +24,11 @@ from hanse.node.federation import asking, wire
 from hanse.node.federation.host import Host
 from hanse.node.federation.identity import NONCE_BYTES
 from hanse.node.federation.joining import under_rule
-from hanse.node.federation.keeping import SaveFederation
+from hanse.node.federation.keeping import SaveFederation, Told, read_told
 from hanse.node.federation.transport import Transport
 from hanse.node.native import NativeClient
-from hanse.node.store import PutDocument
+from hanse.node.router import Pending
+from hanse.node.store import CommitFailed, PutDocument
 from hanse.node.tenant import Node, Tenant
 from hanse.routing import ExportRule
 from hanse.routing import messages as m
@@ -361,3 +362,37 @@ def test_what_comes_before_its_turn_is_bounded_in_bytes(monkeypatch: pytest.Monk
     assert come(2) == [b"2....", b"3...."]
     assert come(5) == []
     assert come(4) == [b"4....", b"5...."]
+
+
+def test_what_builds_on_something_that_was_not_stored_is_not_stored_either(tmp_path: Path) -> None:
+    class Refused:
+        def apply(self, _connection: Any, /) -> None:
+            raise ValueError("no room")
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            await _idle(tenant)
+            other = Other(host)
+            host._flush()
+            host.handle(m.Attach("c", None))
+            host._flush()
+            other.says(told("1"))
+            first = cast("Pending", host.take())
+            other.says(told("2"))
+            second = cast("Pending", host.take())
+            tries = [tenant.store.submit(*first.writes, cast("Any", Refused())), tenant.store.submit(*second.writes)]
+            results = await asyncio.gather(*tries, return_exceptions=True)
+            assert [type(result) for result in results] == [CommitFailed, CommitFailed]
+            host.failed()
+            await _until(lambda: host._recovering is None)
+            other.sent = 0
+            other.says(told("1"), told("2"))  # they were not acknowledged
+            await _until(lambda: len(_journal(tenant, "b")) == 2)
+        async with running(tmp_path) as (_, host):
+            assert "c" in host.broker.clients
+
+    asyncio.run(scenario())
+
+
+def _journal(tenant: Tenant, sender: str) -> list[Told]:
+    return [entry for entry in read_told(tenant.store.reader, 0) if entry.sender == sender]

@@ -197,7 +197,7 @@ class Host:
             self._recovering.cancel()
             return
         pending = self.take() or Pending()
-        pending.writes.append(SaveFederation(whole=self._whole()))
+        pending.writes.append(SaveFederation(whole=self._whole(), journal=self._journal))
         with suppress(NgsiLdError):
             await self.tenant.store.submit(*pending.writes)
             for call in pending.after:
@@ -263,6 +263,7 @@ class Host:
         if staged.is_empty and not deliveries and not events and not changes and not writes:
             return postponed
         if not staged.save.is_empty:
+            staged.save.journal = self._journal
             writes.append(staged.save)
         writes += map(PutDelivery, deliveries)
         after = [lambda: self._stored(staged, deliveries, events, changes)]

@@ -55,8 +55,17 @@ class Whole(Struct, frozen=True):
     scopes: str = ""  # the digest of the characterisation that they knew
 
 
+class _Until(Struct):
+    """Of what is whole: how much of the journal it has."""
+
+    journal: int
+
+
 class SaveFederation(Struct):
-    """All that one handled message changes, in one transaction with whatever else it causes."""
+    """All that one handled message changes, in one transaction with whatever else it causes.
+
+    It builds on all that was saved before. If that was refused, so is this: a link would acknowledge what nobody remembers.
+    """
 
     told: list[Told] = field(default_factory=list)
     owed: list[Owed] = field(default_factory=list)
@@ -64,12 +73,15 @@ class SaveFederation(Struct):
     settled: list[int] = field(default_factory=list)  # of what was owed
     links: dict[str, LinkNumbers] = field(default_factory=dict)
     whole: Whole | None = None
+    journal: int | None = None  # the last thing that the brokers had been told by then
 
     @property
     def is_empty(self) -> bool:
         return not (self.told or self.owed or self.revised or self.settled or self.links or self.whole)
 
     def apply(self, connection: Writer, /) -> None:
+        if self.journal is not None and self.journal != _last_told(connection) + len(self.told):
+            raise ValueError("something that the brokers were told before is not stored, so this cannot be either")
         if self.told:
             rows = [(t.n, t.plane, t.at_ms, t.sender, t.message) for t in self.told]
             connection.executemany("INSERT INTO broker_journal(n, plane, at_ms, sender, message) VALUES (?, ?, ?, ?, ?)", rows)
@@ -95,6 +107,14 @@ class SaveFederation(Struct):
                 (WHOLE, msgspec.msgpack.encode(self.whole)),
             )
             connection.execute("DELETE FROM broker_journal WHERE n <= ?", (self.whole.journal,))
+
+
+def _last_told(connection: Writer) -> int:
+    (last,) = connection.execute("SELECT max(n) FROM broker_journal").fetchone()
+    if last is None:  # all of it is in what was stored whole
+        row = connection.execute("SELECT data FROM documents WHERE kind = ? AND id = ''", (WHOLE,)).fetchone()
+        last = msgspec.msgpack.decode(row[0], type=_Until).journal if row else 0
+    return int(last)
 
 
 def numbers(state: LinkState) -> LinkNumbers:
