@@ -98,7 +98,6 @@ class Host:
         self._postponed: Pending | None = None  # what the store had no room for
         self._recovering: asyncio.Task[None] | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._stopped = False
         for record in description.records():
             self.knowledge.describe(record)
         self._federation = self.knowledge.federation()
@@ -186,7 +185,6 @@ class Host:
         self._hello()
 
     async def stop(self) -> None:
-        self._stopped = True
         if self._ticker is not None:
             self._ticker.cancel()
             with suppress(asyncio.CancelledError):

@@ -105,22 +105,6 @@ class Envelope(Struct, frozen=True, array_like=True):
     message: m.BrokerMessage
 
 
-class Asked(Struct, frozen=True, array_like=True):
-    """A request that one node passes to another: enciphered as `Frames` are."""
-
-    method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-    body: bytes = b""
-
-
-class Answered(Struct, frozen=True, array_like=True):
-    status: int
-    headers: dict[str, str]
-    body: bytes = b""
-
-
 Packet = Hello | Records | Frames
 
 encode = msgspec.msgpack.Encoder().encode
@@ -128,9 +112,6 @@ _packets = msgspec.msgpack.Decoder(Packet)
 _frames = msgspec.msgpack.Decoder(list[WireFrame])
 _envelopes = msgspec.msgpack.Decoder(Envelope)
 _records = msgspec.msgpack.Decoder(Record)
-_asked = msgspec.msgpack.Decoder(Asked)
-_answered = msgspec.msgpack.Decoder(Answered)
-_requests = msgspec.msgpack.Decoder(m.Request)
 _messages = msgspec.msgpack.Decoder(m.Message)
 
 
@@ -170,16 +151,6 @@ def envelope(data: bytes) -> Envelope:
 
 def record(data: bytes) -> Record:
     found: Record = _decoded(_records, data, "record of a node")
-    return found
-
-
-def asked(data: bytes) -> Asked:
-    found: Asked = _decoded(_asked, data, "request")
-    return found
-
-
-def answered(data: bytes) -> Answered:
-    found: Answered = _decoded(_answered, data, "answer")
     return found
 
 
