@@ -89,6 +89,9 @@ def _copy(store: Path, path: Path) -> Path:
     try:
         with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(partial)) as copied:
             source.backup(copied)
+            if copied.execute("SELECT 1 FROM sqlite_master WHERE name = 'links'").fetchone():
+                copied.execute("DELETE FROM links")  # a copy begins new sessions with other nodes: they have gone on meanwhile
+                copied.commit()
     except sqlite3.Error as error:
         partial.unlink(missing_ok=True)
         raise InvalidInput(f"it cannot be copied ({error})", place=str(store)) from error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from tests.mosquitto import free_port
 from tests.node.federation.linked import description
 from tests.serving import settings_with
 
+from hanse.cli.backup import _copy
 from hanse.model import Notification, Subscription
 from hanse.ngsild.entity import AttributeChange, Change, Entity
 from hanse.ngsild.errors import BadRequestData
@@ -24,7 +26,8 @@ from hanse.node.federation import asking, wire
 from hanse.node.federation.host import Host
 from hanse.node.federation.identity import NONCE_BYTES
 from hanse.node.federation.joining import under_rule
-from hanse.node.federation.keeping import SaveFederation, Told, read_told
+from hanse.node.federation.keeping import SaveFederation, Told, read_links, read_told
+from hanse.node.federation.links import Links
 from hanse.node.federation.transport import Transport
 from hanse.node.native import NativeClient
 from hanse.node.router import Pending
@@ -396,3 +399,25 @@ def test_what_builds_on_something_that_was_not_stored_is_not_stored_either(tmp_p
 
 def _journal(tenant: Tenant, sender: str) -> list[Told]:
     return [entry for entry in read_told(tenant.store.reader, 0) if entry.sender == sender]
+
+
+def test_a_copy_of_a_node_begins_new_sessions_with_what_it_owed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (tenant, host):
+            host.handle(m.Attach("c", None))
+            host.handle(m.Publish(Notification(id="1", publisher="c", types=("Room",))))
+            host._flush()
+            await _idle(tenant)
+            owed = host.links.waiting()
+            assert owed["b"] > 0
+            with closing(sqlite3.connect(tenant.store.path)) as store:
+                assert set(read_links(store)) == {"b"}
+            await tenant.store.backup(tmp_path / "copy.sqlite")
+            for copy in (tmp_path / "copy.sqlite", _copy(tenant.store.path, tmp_path / "another.sqlite")):
+                links = Links(lambda *_: None, lambda _: None)
+                with closing(sqlite3.connect(copy)) as store:
+                    assert not read_links(store)
+                    links.restore(store, 7)
+                assert links.waiting() == owed
+
+    asyncio.run(scenario())

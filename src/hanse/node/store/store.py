@@ -279,6 +279,8 @@ class Store:
             source, copied = open_reader(self.path), sqlite3.connect(partial)
             try:
                 source.backup(copied)
+                copied.execute("DELETE FROM links")  # whoever serves the copy begins new sessions: others have gone on meanwhile
+                copied.commit()
             finally:
                 source.close()
                 copied.close()
