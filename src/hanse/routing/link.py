@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from hanse.routing.messages import IRREPLACEABLE, BrokerMessage, innermost
 
-WINDOW = 256  # messages on their way at a time
+WINDOW = 1_024  # messages on their way at a time
 EARLY_BYTES_MAX = 64 << 20  # of those that came before their turn; more are not kept, and come again
 OUTBOX_MAX = 100_000
 IRREPLACEABLE_MAX = 100_000  # beyond the outbox's own bound

@@ -76,6 +76,7 @@ class Simulator:
         self.by_link: Counter[tuple[str, str]] = Counter()
         self.involved: dict[str, set[str]] = {}  # notification -> brokers that handled it; only with `watch_brokers`
         self.watch_brokers = False
+        self.direct = False  # as live nodes do: what is for a node further away goes there straight, and counts for the pair
         self.update_delays_ms: list[int] = []
         self.delivered: list[Delivered] = []
         self.other_effects: list[tuple[int, str, m.Effect]] = []
@@ -117,6 +118,15 @@ class Simulator:
         if until_ms is not None:
             self.now_ms = max(self.now_ms, until_ms)
 
+    def _far_ms(self, here: str, target: str) -> int:
+        """How long it takes over the nodes in between."""
+        total = 0
+        while here != target:
+            after = self.settings.federation.next_hop(here, target)
+            total += self.latencies[here][after]
+            here = after
+        return total
+
     def _tick(self, items: Iterable[tuple[int, Broker, Any, str, int]]) -> None:
         now = self.now_ms
         due, messages, by_link, brokers = self._due, self.messages, self.by_link, self.brokers
@@ -125,14 +135,17 @@ class Simulator:
                 self._note_broker(broker.id, message)
             for effect in broker.handle(message, sender, now):
                 if isinstance(effect, m.Send):
-                    outgoing = effect.message
+                    outgoing, to = effect.message, effect.to
+                    if self.direct and type(outgoing) is m.Relay and outgoing.source == broker.id:
+                        to = outgoing.destinations
+                        outgoing = outgoing.message
                     inner = type(outgoing) if type(outgoing) not in _WRAPPERS else type(m.innermost(outgoing))
                     rank = RANKS.get(inner, CONTROL_RANK)
                     here = broker.id
                     hops = self.latencies[here]
-                    messages[inner.__name__] += len(effect.to)
-                    for target in effect.to:
-                        at = now + hops[target]
+                    messages[inner.__name__] += len(to)
+                    for target in to:
+                        at = now + (hops[target] if target in hops else self._far_ms(here, target))
                         if inner is m.PutSubscription:
                             self.update_delays_ms.append(at - origin_ms)
                         by_link[here, target] += 1

@@ -239,19 +239,28 @@ class Host:
         kept: list[m.Effect] = []
         for effect in effects:
             if type(effect) is m.Send:
-                envelope = wire.encode(Envelope(plane, hops + 1, effect.message))
-                keep = isinstance(innermost(effect.message), IRREPLACEABLE)
-                for peer in effect.to:
-                    if len(envelope) > wire.MESSAGE_BYTES_MAX:
-                        self._give_up(peer, effect.message, f"it has {len(envelope)} bytes, too many for the link to {peer!r}")
-                    else:
-                        self.links.send(peer, envelope, keep=keep, now_ms=now)
-                self.traces.sent(effect.message, effect.to)
+                self._send(plane, effect, hops + 1, now)
             else:
                 kept.append(self._names.inside(effect))
         self.traces.done(kept)
         self._flush_soon()
         return kept
+
+    def _send(self, plane: int, send: m.Send, hops: int, now: int) -> None:
+        message, to = send.message, send.to
+        if type(message) is m.Relay and message.source == self.node:
+            # straight to those whom it is for, over a link of the two nodes' own: nobody in between has to store it
+            to = message.destinations
+            message = message.message
+            self.links.open(to, now)
+        envelope = wire.encode(Envelope(plane, hops, message))
+        keep = isinstance(innermost(message), IRREPLACEABLE)
+        for peer in to:
+            if len(envelope) > wire.MESSAGE_BYTES_MAX:
+                self._give_up(peer, message, f"it has {len(envelope)} bytes, too many for the link to {peer!r}")
+            else:
+                self.links.send(peer, envelope, keep=keep, now_ms=now)
+        self.traces.sent(message, to)
 
     def take(self) -> Pending | None:
         staged = self.links.take()
@@ -270,9 +279,9 @@ class Host:
         return Pending(writes, after)
 
     def _stored(self, staged: Staged, deliveries: list[Delivery], events: list[tuple[str, bytes]], changes: list[Change]) -> None:
-        neighbours = self._federation.neighbours[self.node]
         for peer, frames in staged.frames.items():
-            seal = self.seal(peer) if peer in neighbours else None  # what a link still owes waits until there is one again
+            # what a link still owes waits until there is one again
+            seal = self.seal(peer) if peer in self._federation.by_id else None
             if seal is not None:
                 for data in packets(frames):
                     self.transport.send(peer, wire.encode(wire.Frames(seal.close(data))))
@@ -382,8 +391,8 @@ class Host:
             log.warning("refused", sender=sender, reason=reason)
 
     def _frames(self, sender: str, sealed: bytes) -> None:
-        if sender not in self._federation.neighbours[self.node]:
-            raise NotBelieved("it is no neighbour of this node")
+        if sender not in self._federation.by_id or sender == self.node:
+            raise NotBelieved("it is no other node of this federation")
         seal = self.seal(sender)
         if seal is None:
             METRICS.count("federation_postponed", sender)
@@ -393,6 +402,7 @@ class Host:
         if not self.tenant.store.has_room(ROOM):
             METRICS.count("federation_postponed", sender)
             return  # not acknowledged: it comes again
+        self.links.open([sender], now_ms())
         for data in self.links.receive(sender, frames, now_ms()):
             try:
                 self._message(sender, wire.envelope(data))
@@ -407,7 +417,11 @@ class Host:
         if envelope.plane >= len(self.planes.brokers):
             raise NotBelieved(f"there is no plane {envelope.plane}")
         message = envelope.message
-        if reason := self._refusal(envelope.plane, message, sender):
+        if sender in self._federation.neighbours[self.node]:
+            reason = self._refusal(envelope.plane, message, sender)
+        else:  # as if it had come along the way that export rules know
+            reason = self._refusal(envelope.plane, m.Relay(sender, (self.node,), message), self._last_hop(sender))
+        if reason:
             self.traces.stopped(message, sender, reason)
             raise NotBelieved(reason)
         effects = self._told(envelope.plane, message, sender, wire.encode(message), envelope.hops)
@@ -416,6 +430,13 @@ class Host:
         inner = innermost(message)
         if isinstance(inner, m.HandoverRequest) and all(inner.client not in broker.clients for broker in self.planes.brokers):
             self._writes += self.tenant.native.handed_over(inner.client)
+
+    def _last_hop(self, source: str) -> str:
+        """The neighbour over which what a node further away says comes here."""
+        node = source
+        while (after := self._federation.next_hop(node, self.node)) != self.node:
+            node = after
+        return node
 
     def _deliver(self, effects: Iterable[m.Effect]) -> None:
         """What came from elsewhere for clients here."""

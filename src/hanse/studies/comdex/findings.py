@@ -205,11 +205,11 @@ def _tell_check(report: Report, results: Results) -> None:
         rows.append((granularity, "devices", "to applications", *delivered, delivered[0] == delivered[1]))
     entities = next(iter(results.checks.values())).simulated.entities
     report.table(
-        f"The simulator against real nodes: {LIVE}, messages on each link",
+        f"The simulator against real nodes: {LIVE}, messages between each pair of nodes",
         ("advertised by", "phase", "link", "simulated", "live", "agree"),
         rows,
         note=f"Live: seven processes, {number(entities)} entities; how many messages the store of each node says it has "
-        "received over each link.",
+        "received from each other node; what is for a node further away is sent there straight, and counts once.",
         key="live",
     )
 

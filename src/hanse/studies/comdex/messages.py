@@ -126,8 +126,10 @@ def subscribings() -> Iterable[tuple[str, m.Request]]:
         yield node, m.Subscribe(Subscription(id=client, client=client, selectors=(Selector(type=DEVICE),)))
 
 
-def count(topology: str, granularity: str, port: Port, messages: Sequence[Message]) -> Counted:
+def count(topology: str, granularity: str, port: Port, messages: Sequence[Message], *, direct: bool = False) -> Counted:
+    """`direct`: by pair of nodes, as live nodes send what is for a node further away; else by every link that is crossed."""
     run = Counting(TOPOLOGIES[topology], granularity)
+    run.simulator.direct = direct
     by_phase = {
         "creation": run.phase(run.advertisings(port.entities)) + run.phase(run.creations(port.entities)),
         "subscription": run.phase(subscribings()),

@@ -120,7 +120,7 @@ def counts(sizes: Sizes, seed: int, done: Callable[[float], None]) -> dict[tuple
 def check_live(sizes: Sizes, seed: int, granularity: str) -> Check:
     port = smart_port(seed=seed, scale=sizes.live_scale)
     messages = port.messages(3_600, seed)[: sizes.live_messages]
-    simulated = count(LIVE, granularity, port, messages)
+    simulated = count(LIVE, granularity, port, messages, direct=True)
     with running(TOPOLOGIES[LIVE], by_id=granularity == "id") as federation:
         live, delivered = asyncio.run(count_live(federation, port, messages))
     return Check(simulated, live, delivered)
