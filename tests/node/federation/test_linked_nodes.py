@@ -244,6 +244,12 @@ def test_queries_obey_export_rules(tmp_path: Path) -> None:
         assert "secret" not in entity
         assert get(b, "/entities", type="Room", q="secret==7").data == []
         assert get(b, "/entities", attrs="secret").data == []
+        create(nodes["a"], id="urn:room:2")
+        assert len(get(b, "/entities", type="Room", q="!secret").data) == 2  # to whom it is hidden, neither has it
+        assert [entity["id"] for entity in get(b, "/entities", type="Room", orderBy="secret;desc").data] == [
+            "urn:room:1",
+            "urn:room:2",
+        ]
         assert get(b, "/entities", type="Safe").data == []
         assert "secret" not in get(b, "/entities/urn:room:1").data
         assert "secret" not in get(b, "/temporal/entities/urn:room:1").data

@@ -22,6 +22,7 @@ from hanse.ngsild.entity import Entity, Instance
 from hanse.ngsild.errors import NgsiLdError, ResourceNotFound
 from hanse.ngsild.geofences import place
 from hanse.ngsild.models import DataModel
+from hanse.ngsild.ordering import order_entities
 from hanse.ngsild.query import EntityQuery, matches
 from hanse.ngsild.representation import View
 from hanse.ngsild.temporal import Page
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hanse.node.federation.host import Host
 
 ANSWER_MAX: Final = 10_000  # entities in one answer
+LOOKED_AT_MAX: Final = 100_000  # entities that one answer under export rules is looked for among
 AT_ONCE_MAX: Final = 64  # questions of others under way
 PAGE: Final = 1_000
 TIMEOUT_S: Final = 10.0
@@ -202,16 +204,19 @@ class Answering:
             found = await store.query(query)
             return Entities(found.entities, found.count)
         kept: list[Entity] = []  # from the first on: what is hidden does not count, nor shift what is not
-        offset, most = 0, ANSWER_MAX if query.count else min(query.offset + wanted, ANSWER_MAX)
-        while len(kept) < most:
-            page = await store.query(msgspec.structs.replace(query, limit=PAGE, offset=offset, count=False))
-            for entity in page.entities:
-                seen = self._seen(viewer, entity)
-                if seen is not None and (seen is entity or matches(query, seen)):
-                    kept.append(seen)
+        offset, most = 0, ANSWER_MAX if query.count or query.order_by else min(query.offset + wanted, ANSWER_MAX)
+        asked = msgspec.structs.replace(query, limit=PAGE, count=False)
+        if self._host.federation.hides_attributes:  # not even an order or a "there is none" may tell what is hidden
+            asked = msgspec.structs.replace(asked, q="", attrs=(), geo=None, order_by=())
+        while len(kept) < most and offset < LOOKED_AT_MAX:
+            page = await store.query(msgspec.structs.replace(asked, offset=offset))
+            seen = (self._seen(viewer, entity) for entity in page.entities)
+            kept += [entity for entity in seen if entity is not None and matches(query, entity)]
             if len(page.entities) < PAGE:
                 break
             offset += PAGE
+        if query.order_by:
+            kept = order_entities(kept, query.order_by)
         return Entities(kept[query.offset : query.offset + wanted], len(kept) if query.count else None)
 
     async def _evolutions(self, viewer: str, question: WantEvolutions) -> Evolutions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,8 @@ BROKER_TICK_S: Final = 1.0
 HELLO_S: Final = 5.0
 JOURNAL_MAX: Final = 5_000  # messages after which the state of the brokers is stored whole
 RETRY_S: Final = 0.05
+REWIRES_MAX: Final = 20  # changes of the federation that are taken up within REWIRES_MS; more have to wait
+REWIRES_MS: Final = 10_000
 FORMER_MS: Final = 60_000  # how long what was honest before the federation changed is still believed
 ROOM: Final = 1_000  # writes that must fit into the store's queue, or what comes over links has to come again
 _SEALED: Final = b"frames"
@@ -105,6 +108,8 @@ class Host:
         self._guards = self._new_guards()
         self._former_guards: list[Guard] = []
         self._former_until_ms = 0
+        self._rewired_ms: deque[int] = deque(maxlen=REWIRES_MAX)
+        self._rewire_due = False
 
     @property
     def broker(self) -> Broker:
@@ -612,9 +617,13 @@ class Host:
         return federation
 
     def _rewire(self) -> None:
+        """Take the federation as it is known by now; not all the time, should a node never stop changing its mind."""
         federation = self._possible()
-        if federation == self._federation:
+        self._rewire_due = federation != self._federation
+        if not self._rewire_due or (len(self._rewired_ms) == REWIRES_MAX and now_ms() < self._rewired_ms[0] + REWIRES_MS):
             return
+        self._rewire_due = False
+        self._rewired_ms.append(now_ms())
         log.info("the federation has changed", nodes=len(federation.nodes), links=len(federation.links) // 2)
         for peer in federation.neighbours[self.node]:
             rule = federation.rule[self.node, peer]
@@ -651,8 +660,14 @@ class Host:
 
     # --- time -------------------------------------------------------------------------------------------------------
 
+    def _deaf(self) -> set[str]:
+        """Neighbours that are heard but not seen: zenoh may lose what they declared when a link comes back after a long stall."""
+        lately = now_ms() - int(2 * HELLO_S * 1000)
+        return {n for n in self._federation.neighbours[self.node] if n not in self.alive and self.heard_ms.get(n, 0) > lately}
+
     async def _tick(self) -> None:
         hello_at = broker_at = asyncio.get_running_loop().time()
+        was_deaf: set[str] = set()
         while True:
             await asyncio.sleep(TICK_S)
             if self._recovering is not None:
@@ -660,6 +675,8 @@ class Host:
             try:
                 now = asyncio.get_running_loop().time()
                 self.links.tick(now_ms())
+                if self._rewire_due:
+                    self._rewire()
                 if self._resyncs:
                     self._resyncs = False
                     self.handle(m.Resync())
@@ -669,8 +686,14 @@ class Host:
                         self._deliver(self._told(plane, m.Tick(), "", b""))
                 if now - hello_at >= HELLO_S:
                     hello_at = now
-                    if not self.transport.is_open:  # someone else had the port when it was opened again
+                    deaf = self._deaf()
+                    if (
+                        not self.transport.is_open or deaf & was_deaf
+                    ):  # someone else had the port; or a neighbour is half forgotten
+                        log.warning("opening the links again", because_of=sorted(deaf))
+                        deaf = set()
                         await self._open()
+                    was_deaf = deaf
                     self._hello()
                 if self._since_whole >= JOURNAL_MAX:
                     self._since_whole = 0
