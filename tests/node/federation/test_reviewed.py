@@ -196,7 +196,7 @@ def test_what_a_new_rule_forbids_leaves_something_that_does_nothing(tmp_path: Pa
         async with running(tmp_path) as (_, host):
             forbidden = wire.encode(wire.Envelope(0, 1, told("1")))
             message = wire.envelope(under_rule(forbidden, ExportRule(deny=True))).message
-            assert not host._refusal(0, message, "b")
+            assert not host._guards.refusal(0, message, "b")
             before = host.broker.dump()
             assert host.broker.handle(message, "b", 1) == []
             assert host.broker.dump() == before

@@ -19,16 +19,17 @@ import structlog
 
 from hanse.model import WORLD, Advertisement, InvalidInput, Selector
 from hanse.ngsild.errors import BadRequestData, NgsiLdError, TooManyPending
-from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.node.federation import keeping, wire
+from hanse.node.federation.arrivals import Arrivals
 from hanse.node.federation.asking import Answering, share_models
-from hanse.node.federation.changes import change_of, notification_of
+from hanse.node.federation.changes import notification_of
+from hanse.node.federation.guards import Guards
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.joining import Joining, check_address, under_rule
 from hanse.node.federation.keeping import SaveFederation, Told, Whole
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
-from hanse.node.federation.names import NODE, OWN, Names, forged
+from hanse.node.federation.names import OWN, Names
 from hanse.node.federation.offers import Offers
 from hanse.node.federation.planes import Planes
 from hanse.node.federation.reading import Reading
@@ -37,14 +38,11 @@ from hanse.node.federation.transport import Transport
 from hanse.node.federation.wire import Envelope, Record, Signed
 from hanse.node.metrics import METRICS
 from hanse.node.router import Pending, now_ms
-from hanse.node.store import BuryDelivery, CommitFailed, Delivery, PutDelivery, PutDocument
+from hanse.node.store import CommitFailed, PutDocument
 from hanse.routing import messages as m
-from hanse.routing.guard import Guard
 from hanse.routing.messages import IRREPLACEABLE, innermost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hanse.model import Geofence, Location, Subscription
     from hanse.ngsild.entity import Change
     from hanse.node.federation.description import Description
@@ -59,7 +57,6 @@ JOURNAL_MAX: Final = 5_000  # messages after which the state of the brokers is s
 RETRY_S: Final = 0.05
 REWIRES_MAX: Final = 20  # changes of the federation that are taken up within REWIRES_MS; more have to wait
 REWIRES_MS: Final = 10_000
-FORMER_MS: Final = 60_000  # how long what was honest before the federation changed is still believed
 ROOM: Final = 1_000  # writes that must fit into the store's queue, or what comes over links has to come again
 _SEALED: Final = b"frames"
 
@@ -87,10 +84,7 @@ class Host:
         self._called: list[str] = []  # the addresses that the transport was opened with
         self._opening = asyncio.Lock()
         self._seals: dict[str, Seal] = {}
-        self._deliveries: list[Delivery] = []
-        self._events: list[tuple[str, bytes]] = []
-        self._changes: list[Change] = []
-        self._writes: list[Any] = []
+        self._arrivals = Arrivals(tenant)
         self._journal = 0
         self._since_whole = 0
         self._flush_due = False
@@ -105,9 +99,7 @@ class Host:
             self.knowledge.describe(record)
         self._federation = self.knowledge.federation()
         self.planes = Planes(self.node, description.terms, self._settings, description.scopes())
-        self._guards = self._new_guards()
-        self._former_guards: list[Guard] = []
-        self._former_until_ms = 0
+        self._guards = Guards(self.node, self._settings, self.planes.brokers)
         self._rewired_ms: deque[int] = deque(maxlen=REWIRES_MAX)
         self._rewire_due = False
 
@@ -121,19 +113,6 @@ class Host:
 
     def _settings(self, strategy: str) -> Settings:
         return self.knowledge.settings(self._federation, strategy)
-
-    def _new_guards(self) -> list[Guard]:
-        """What a neighbour can honestly say depends on the strategy."""
-        return [Guard(self._settings(broker.settings.strategy), broker.scopes) for broker in self.planes.brokers]
-
-    def _refusal(self, plane: int, message: m.BrokerMessage, sender: str) -> str:
-        """Why a message cannot be honest. While the federation changes, what was honest before it did is still on its way."""
-        if reason := forged(innermost(message)):
-            return reason
-        reason = self._guards[plane].refusal(message, sender, self.node)
-        if reason and self._former_guards and now_ms() < self._former_until_ms:
-            return reason if self._former_guards[plane].refusal(message, sender, self.node) else ""
-        return reason
 
     # --- starting and stopping --------------------------------------------------------------------------------------
 
@@ -150,7 +129,7 @@ class Host:
         self.planes.restore(whole.planes if whole is not None else {})
         if whole is not None and whole.scopes != self.knowledge.terms.scopes:
             self.planes.characterise()
-        self._guards = self._new_guards()
+        self._guards.renew(self.planes.brokers)
         self._journal = whole.journal if whole is not None else 0
         told = keeping.read_told(reader, self._journal)
         names = tuple(whole.planes) if whole is not None else self.planes.names  # whose numbers the journal has
@@ -268,33 +247,30 @@ class Host:
         self.traces.sent(message, to)
 
     def take(self) -> Pending | None:
-        staged = self.links.take()
-        deliveries, events, changes, writes = self._deliveries, self._events, self._changes, self._writes
-        self._deliveries, self._events, self._changes, self._writes = [], [], [], []
+        staged, batch = self.links.take(), self._arrivals.take()
         postponed, self._postponed = self._postponed, None
-        if staged.is_empty and not deliveries and not events and not changes and not writes:
+        if staged.is_empty and batch.is_empty:
             return postponed
         if not staged.save.is_empty:
             staged.save.journal = self._journal
-            writes.append(staged.save)
-        writes += map(PutDelivery, deliveries)
-        after = [lambda: self._stored(staged, deliveries, events, changes)]
-        if postponed is not None:
-            return Pending(postponed.writes + writes, postponed.after + after)
-        return Pending(writes, after)
+            batch.writes.append(staged.save)
 
-    def _stored(self, staged: Staged, deliveries: list[Delivery], events: list[tuple[str, bytes]], changes: list[Change]) -> None:
+        def stored() -> None:
+            self._let_go(staged)
+            self._arrivals.send(batch)
+
+        if postponed is not None:
+            return Pending(postponed.writes + batch.writes, [*postponed.after, stored])
+        return Pending(batch.writes, [stored])
+
+    def _let_go(self, staged: Staged) -> None:
+        """It is stored: frames may leave."""
         for peer, frames in staged.frames.items():
             # what a link still owes waits until there is one again
             seal = self.seal(peer) if peer in self._federation.by_id else None
             if seal is not None:
                 for data in packets(frames):
                     self.transport.send(peer, wire.encode(wire.Frames(seal.close(data))))
-        if deliveries:
-            self.tenant.notifier.dispatch(deliveries)
-        self.tenant.native.stream(events)
-        for change in changes:
-            self.tenant.subscriptions.committed(change)
 
     def failed(self) -> None:
         """The disk has refused what the brokers believe: go back to what it has, once nothing is on its way there any more."""
@@ -306,7 +282,7 @@ class Host:
         while True:
             while not self.tenant.store.is_idle:  # noqa: ASYNC110  it is rare, and nobody else needs to know
                 await asyncio.sleep(RETRY_S)
-            self._deliveries, self._events, self._changes, self._writes = [], [], [], []
+            self._arrivals.take()
             self._postponed = None
             try:
                 self.restore()
@@ -422,56 +398,15 @@ class Host:
         if envelope.plane >= len(self.planes.brokers):
             raise NotBelieved(f"there is no plane {envelope.plane}")
         message = envelope.message
-        if sender in self._federation.neighbours[self.node]:
-            reason = self._refusal(envelope.plane, message, sender)
-        else:  # as if it had come along the way that export rules know
-            reason = self._refusal(envelope.plane, m.Relay(sender, (self.node,), message), self._last_hop(sender))
-        if reason:
+        if reason := self._guards.refusal(envelope.plane, message, sender):
             self.traces.stopped(message, sender, reason)
             raise NotBelieved(reason)
         effects = self._told(envelope.plane, message, sender, wire.encode(message), envelope.hops)
         if effects:
-            self._deliver(effects)
+            self._arrivals.add(effects)
         inner = innermost(message)
         if isinstance(inner, m.HandoverRequest) and all(inner.client not in broker.clients for broker in self.planes.brokers):
-            self._writes += self.tenant.native.handed_over(inner.client)
-
-    def _last_hop(self, source: str) -> str:
-        """The neighbour over which what a node further away says comes here."""
-        node = source
-        while (after := self._federation.next_hop(node, self.node)) != self.node:
-            node = after
-        return node
-
-    def _deliver(self, effects: Iterable[m.Effect]) -> None:
-        """What came from elsewhere for clients here."""
-        told: dict[int, tuple[Change, list[m.Effect]]] = {}
-        for effect in effects:
-            if isinstance(effect, m.Deliver) and effect.client.startswith(NGSI_LD_CLIENT):
-                change = change_of(effect.notification) if effect.notification.publisher.startswith(NODE) else None
-                if change is not None:
-                    told.setdefault(id(effect.notification), (change, []))[1].append(effect)
-            elif isinstance(effect, m.Dropped):
-                self._bury(effect)
-        for change, of_change in told.values():
-            fired = self.tenant.subscriptions.fired(change, of_change)
-            self._deliveries += fired.deliveries
-            self._writes += fired.writes
-            self._changes.append(change)
-        post = self.tenant.native.post(effects)
-        self._deliveries += post.deliveries
-        self._events += post.events
-
-    def _bury(self, dropped: m.Dropped) -> None:
-        METRICS.count("federation_dropped", "notification")
-        letter = Delivery(
-            id=self.tenant.store.next_delivery_id(),
-            subscription=dropped.subscription,
-            endpoint="",
-            payload=msgspec.json.encode(dropped.notification),
-            created_ms=now_ms(),
-        )
-        self._writes.append(BuryDelivery(letter, dropped.reason))
+            self._arrivals.writes.extend(self.tenant.native.handed_over(inner.client))
 
     def _lost(self, peer: str, data: bytes) -> None:
         """A full outbox has not taken it: state is repaired later, a notification is not."""
@@ -482,7 +417,7 @@ class Host:
         message = innermost(message)
         notification = getattr(message, "notification", None)
         if notification is not None and not isinstance(notification, tuple):
-            self._bury(m.Dropped("", f"to {peer}", notification, reason))
+            self._arrivals.bury(m.Dropped("", f"to {peer}", notification, reason))
         else:
             log.warning("a message is not sent", kind=type(message).__name__, peer=peer, reason=reason)
 
@@ -591,7 +526,7 @@ class Host:
                 writes.append(PutDocument(RECORD, record.node, msgspec.msgpack.encode(signed)))
                 self._welcome(record)
         if writes:
-            self._writes += writes
+            self._arrivals.writes.extend(writes)
             self._rewire()
             self._flush_soon()
 
@@ -631,8 +566,7 @@ class Host:
                 self.links.revise(peer, partial(under_rule, rule=rule))
         self._federation = federation
         self.planes.rewire()
-        self._former_guards, self._guards = self._guards, self._new_guards()
-        self._former_until_ms = now_ms() + FORMER_MS
+        self._guards.renew(self.planes.brokers)
         self.links.open(federation.neighbours[self.node], now_ms())
         self.links.staged.save.whole = self._whole()  # the journal was told under the old description
         self._since_whole = 0
@@ -683,7 +617,7 @@ class Host:
                 if now - broker_at >= BROKER_TICK_S:
                     broker_at = now
                     for plane in range(len(self.planes.brokers)):
-                        self._deliver(self._told(plane, m.Tick(), "", b""))
+                        self._arrivals.add(self._told(plane, m.Tick(), "", b""))
                 if now - hello_at >= HELLO_S:
                     hello_at = now
                     deaf = self._deaf()

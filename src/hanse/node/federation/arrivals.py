@@ -1,0 +1,86 @@
+"""What came from other nodes for clients here: gathered, stored in one go with what caused it, and then on its way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from hanse.ngsild.subscriptions import CLIENT
+from hanse.node.federation.changes import change_of
+from hanse.node.federation.names import NODE
+from hanse.node.metrics import METRICS
+from hanse.node.router import now_ms
+from hanse.node.store import BuryDelivery, Delivery, PutDelivery
+from hanse.routing import messages as m
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hanse.ngsild.entity import Change
+    from hanse.node.tenant import Tenant
+
+
+class Batch(NamedTuple):
+    writes: list[Any]
+    deliveries: list[Delivery]
+    events: list[tuple[str, bytes]]  # for clients that listen to a stream
+    changes: list[Change]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self)
+
+
+class Arrivals:
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._batch = Batch([], [], [], [])
+
+    @property
+    def writes(self) -> list[Any]:
+        """More that is to be stored with it."""
+        return self._batch.writes
+
+    def take(self) -> Batch:
+        batch, self._batch = self._batch, Batch([], [], [], [])
+        batch.writes.extend(map(PutDelivery, batch.deliveries))
+        return batch
+
+    def add(self, effects: Iterable[m.Effect]) -> None:
+        batch = self._batch
+        told: dict[int, tuple[Change, list[m.Effect]]] = {}
+        for effect in effects:
+            if isinstance(effect, m.Deliver) and effect.client.startswith(CLIENT):
+                change = change_of(effect.notification) if effect.notification.publisher.startswith(NODE) else None
+                if change is not None:
+                    told.setdefault(id(effect.notification), (change, []))[1].append(effect)
+            elif isinstance(effect, m.Dropped):
+                self.bury(effect)
+        for change, of_change in told.values():
+            fired = self._tenant.subscriptions.fired(change, of_change)
+            batch.deliveries.extend(fired.deliveries)
+            batch.writes.extend(fired.writes)
+            batch.changes.append(change)
+        post = self._tenant.native.post(effects)
+        batch.deliveries.extend(post.deliveries)
+        batch.events.extend(post.events)
+
+    def bury(self, dropped: m.Dropped) -> None:
+        METRICS.count("federation_dropped", "notification")
+        letter = Delivery(
+            id=self._tenant.store.next_delivery_id(),
+            subscription=dropped.subscription,
+            endpoint="",
+            payload=msgspec.json.encode(dropped.notification),
+            created_ms=now_ms(),
+        )
+        self._batch.writes.append(BuryDelivery(letter, dropped.reason))
+
+    def send(self, batch: Batch) -> None:
+        """It is stored."""
+        if batch.deliveries:
+            self._tenant.notifier.dispatch(batch.deliveries)
+        self._tenant.native.stream(batch.events)
+        for change in batch.changes:
+            self._tenant.subscriptions.committed(change)
