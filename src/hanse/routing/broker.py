@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from hanse.filters import compile_quality
 from hanse.matching import MatchIndex
-from hanse.matching.meaning import check_filters, lies_in, passes_q, selects
-from hanse.model import Advertisement, InvalidInput, Location, Notification, Subscription, check_payload
+from hanse.matching.meaning import check_filters, lies_in
+from hanse.model import InvalidInput, Location, Notification, Subscription, check_payload
 from hanse.routing import messages as m
 from hanse.routing.borders import Borders
 from hanse.routing.handover import Handovers
 from hanse.routing.post import Post
+from hanse.routing.promises import promised
 from hanse.routing.queries import Queries
 from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
@@ -496,7 +496,7 @@ class Broker:
             self.handovers.postpone(notification.publisher, client, publish)
             return
         if notification.advertisement is not None or self.settings.require_advertisements:
-            reason, advertisement = self._not_as_advertised(notification, client)
+            reason, advertisement = promised(notification, client.advertisements, self.now_ms)
             if advertisement is None:
                 self.reject(notification.publisher, reason, notification.id)
                 return
@@ -524,20 +524,6 @@ class Broker:
             self.strategy.published(notification)
         else:
             self._restricted_event(m.RestrictedEvent(notification, self.id), "")
-
-    def _not_as_advertised(self, notification: Notification, client: Client) -> tuple[str, Advertisement | None]:
-        if notification.advertisement is None:
-            return "a notification must name its advertisement here", None
-        advertisement = client.advertisements.get(notification.advertisement)
-        if advertisement is None or (advertisement.expires_at_ms is not None and advertisement.expires_at_ms <= self.now_ms):
-            return f"there is no active advertisement {notification.advertisement!r} of this client", None
-        if notification.scopes and notification.scopes != advertisement.scopes:
-            return f"the scopes are not those of advertisement {advertisement.id!r}", None
-        if not as_advertised(advertisement, notification):
-            return f"the notification does not match advertisement {advertisement.id!r}", None
-        if advertisement.quality and not compile_quality(advertisement.quality).matches(notification.quality):
-            return f"the quality is below the guarantee {advertisement.quality!r} of advertisement {advertisement.id!r}", None
-        return "", advertisement
 
     def _restricted_event(self, event: m.RestrictedEvent, _sender: str) -> None:
         self.deliver_here(event.notification, event.home)
@@ -603,8 +589,3 @@ class Broker:
 
 def _delivery_of(ids: tuple[str, ...], home: str, view: Notification) -> m.Delivery:
     return m.Delivery(view, ids, home)
-
-
-def as_advertised(advertisement: Advertisement, notification: Notification) -> bool:
-    """Whether a notification is one of those that an advertisement speaks of."""
-    return selects(advertisement.selectors, notification) and passes_q(advertisement.q, notification)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import structlog
 
 from hanse.ngsild.subscriptions import CLIENT
 from hanse.node.federation.changes import change_of
@@ -13,12 +14,15 @@ from hanse.node.metrics import METRICS
 from hanse.node.router import now_ms
 from hanse.node.store import BuryDelivery, Delivery, PutDelivery
 from hanse.routing import messages as m
+from hanse.routing.messages import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hanse.ngsild.entity import Change
     from hanse.node.tenant import Tenant
+
+log = structlog.get_logger("hanse.federation")
 
 
 class Batch(NamedTuple):
@@ -76,6 +80,16 @@ class Arrivals:
             created_ms=now_ms(),
         )
         self._batch.writes.append(BuryDelivery(letter, dropped.reason))
+
+    def give_up(self, peer: str, message: m.BrokerMessage, reason: str) -> None:
+        """What cannot be sent to another node: a notification is a dead letter, all else is repaired later."""
+        METRICS.count("federation_lost", peer)
+        message = innermost(message)
+        notification = getattr(message, "notification", None)
+        if notification is not None and not isinstance(notification, tuple):
+            self.bury(m.Dropped("", f"to {peer}", notification, reason))
+        else:
+            log.warning("a message is not sent", kind=type(message).__name__, peer=peer, reason=reason)
 
     def send(self, batch: Batch) -> None:
         """It is stored."""

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from hanse.model import WORLD, Advertisement, InvalidInput, Selector
+from hanse.model import WORLD, Advertisement, InvalidInput
 from hanse.ngsild.errors import BadRequestData, NgsiLdError, TooManyPending
-from hanse.node.federation import keeping, wire
+from hanse.node.federation import wire
 from hanse.node.federation.arrivals import Arrivals
 from hanse.node.federation.asking import Answering, share_models
 from hanse.node.federation.changes import notification_of
 from hanse.node.federation.guards import Guards
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.joining import Joining, check_address, under_rule
-from hanse.node.federation.keeping import SaveFederation, Told, Whole
+from hanse.node.federation.journal import Journal
+from hanse.node.federation.keeping import SaveFederation
 from hanse.node.federation.knowledge import Knowledge
 from hanse.node.federation.links import Links, Staged, packets
 from hanse.node.federation.names import OWN, Names
@@ -53,7 +54,6 @@ RECORD: Final = "federation-record"
 TICK_S: Final = 0.2
 BROKER_TICK_S: Final = 1.0
 HELLO_S: Final = 5.0
-JOURNAL_MAX: Final = 5_000  # messages after which the state of the brokers is stored whole
 RETRY_S: Final = 0.05
 REWIRES_MAX: Final = 20  # changes of the federation that are taken up within REWIRES_MS; more have to wait
 REWIRES_MS: Final = 10_000
@@ -85,8 +85,6 @@ class Host:
         self._opening = asyncio.Lock()
         self._seals: dict[str, Seal] = {}
         self._arrivals = Arrivals(tenant)
-        self._journal = 0
-        self._since_whole = 0
         self._flush_due = False
         self._resyncs = False
         self._names = Names(self.node)
@@ -99,6 +97,7 @@ class Host:
             self.knowledge.describe(record)
         self._federation = self.knowledge.federation()
         self.planes = Planes(self.node, description.terms, self._settings, description.scopes())
+        self._journal = Journal(self.planes, description.terms.scopes)
         self._guards = Guards(self.node, self._settings, self.planes.brokers)
         self._rewired_ms: deque[int] = deque(maxlen=REWIRES_MAX)
         self._rewire_due = False
@@ -125,38 +124,13 @@ class Host:
             with suppress(NotBelieved):
                 self.knowledge.take(msgspec.msgpack.decode(data, type=Signed), now)
         self._federation = self._possible()
-        whole = keeping.read_whole(reader)
-        self.planes.restore(whole.planes if whole is not None else {})
-        if whole is not None and whole.scopes != self.knowledge.terms.scopes:
-            self.planes.characterise()
+        replayed = self._journal.replay(reader)
         self._guards.renew(self.planes.brokers)
-        self._journal = whole.journal if whole is not None else 0
-        told = keeping.read_told(reader, self._journal)
-        names = tuple(whole.planes) if whole is not None else self.planes.names  # whose numbers the journal has
-        for entry in told:
-            self._journal = entry.n
-            if entry.plane < len(names) and names[entry.plane] in self.planes.names:
-                self._tell_again(self.planes.names.index(names[entry.plane]), entry)
-        self._since_whole = len(told)
         self.links.restore(reader, now)
         self.links.open(self._federation.neighbours[self.node], now)
         self._offers.restore(self.tenant.store)
-        log.info(
-            "federated",
-            node=self.node,
-            federation=self.knowledge.terms.federation,
-            nodes=len(self._federation.nodes),
-            replayed=len(told),
-        )
-
-    def _whole(self) -> Whole:
-        return Whole(self._journal, self.planes.dump(), self.knowledge.terms.scopes)
-
-    def _tell_again(self, plane: int, entry: Told) -> None:
-        try:
-            self.planes.brokers[plane].handle(wire.message(entry.message), entry.sender, entry.at_ms)
-        except Exception:  # a node that does not start for it would lose more
-            log.exception("what a broker was told before the node ended cannot be told again", n=entry.n, sender=entry.sender)
+        name, nodes = self.knowledge.terms.federation, len(self._federation.nodes)
+        log.info("federated", node=self.node, federation=name, nodes=nodes, replayed=replayed)
 
     async def start(self) -> None:
         """After everything that the node keeps has been told to the brokers again."""
@@ -179,7 +153,7 @@ class Host:
             self._recovering.cancel()
             return
         pending = self.take() or Pending()
-        pending.writes.append(SaveFederation(whole=self._whole(), journal=self._journal))
+        pending.writes.append(SaveFederation(whole=self._journal.whole(), journal=self._journal.last))
         with suppress(NgsiLdError):
             await self.tenant.store.submit(*pending.writes)
             for call in pending.after:
@@ -216,9 +190,7 @@ class Host:
         now = now_ms()
         effects = self.planes.brokers[plane].handle(message, sender, now)
         if not isinstance(message, m.Tick):
-            self._journal += 1
-            self.links.staged.save.told.append(Told(self._journal, plane, now, sender, data))
-            self._since_whole += 1
+            self.links.staged.save.told.append(self._journal.add(plane, now, sender, data))
         self.traces.came(message, sender)
         kept: list[m.Effect] = []
         for effect in effects:
@@ -241,7 +213,7 @@ class Host:
         keep = isinstance(innermost(message), IRREPLACEABLE)
         for peer in to:
             if len(envelope) > wire.MESSAGE_BYTES_MAX:
-                self._give_up(peer, message, f"it has {len(envelope)} bytes, too many for the link to {peer!r}")
+                self._arrivals.give_up(peer, message, f"it has {len(envelope)} bytes, too many for the link to {peer!r}")
             else:
                 self.links.send(peer, envelope, keep=keep, now_ms=now)
         self.traces.sent(message, to)
@@ -252,7 +224,7 @@ class Host:
         if staged.is_empty and batch.is_empty:
             return postponed
         if not staged.save.is_empty:
-            staged.save.journal = self._journal
+            staged.save.journal = self._journal.last
             batch.writes.append(staged.save)
 
         def stored() -> None:
@@ -410,16 +382,7 @@ class Host:
 
     def _lost(self, peer: str, data: bytes) -> None:
         """A full outbox has not taken it: state is repaired later, a notification is not."""
-        self._give_up(peer, wire.envelope(data).message, f"the outbox of the link to {peer!r} is full")
-
-    def _give_up(self, peer: str, message: m.BrokerMessage, reason: str) -> None:
-        METRICS.count("federation_lost", peer)
-        message = innermost(message)
-        notification = getattr(message, "notification", None)
-        if notification is not None and not isinstance(notification, tuple):
-            self._arrivals.bury(m.Dropped("", f"to {peer}", notification, reason))
-        else:
-            log.warning("a message is not sent", kind=type(message).__name__, peer=peer, reason=reason)
+        self._arrivals.give_up(peer, wire.envelope(data).message, f"the outbox of the link to {peer!r} is full")
 
     def _wants_resync(self, peer: str) -> None:
         log.info("comparing what others hold", because_of=peer)
@@ -568,8 +531,7 @@ class Host:
         self.planes.rewire()
         self._guards.renew(self.planes.brokers)
         self.links.open(federation.neighbours[self.node], now_ms())
-        self.links.staged.save.whole = self._whole()  # the journal was told under the old description
-        self._since_whole = 0
+        self.links.staged.save.whole = self._journal.whole()  # what is in the journal was told under the old description
         self._resyncs = True
 
     def _seen(self, node: str, is_there: bool) -> None:
@@ -585,12 +547,6 @@ class Host:
         else:
             self.alive.discard(node)
         log.info("node is there" if is_there else "node is away", node=node)
-
-    def providers(self, selectors: tuple[Selector, ...]) -> list[str]:
-        """The other nodes that may have something of this kind, in order."""
-        query = m.Query("", "", selectors)
-        found = {node for broker in self.planes.brokers for node in broker.strategy.providers(query)}
-        return sorted(found - {self.node})
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -629,9 +585,8 @@ class Host:
                         await self._open()
                     was_deaf = deaf
                     self._hello()
-                if self._since_whole >= JOURNAL_MAX:
-                    self._since_whole = 0
-                    self.links.staged.save.whole = self._whole()
+                if self._journal.is_long:
+                    self.links.staged.save.whole = self._journal.whole()
                 self._flush()
             except Exception:  # links would never send again what is lost
                 log.exception("a tick of the federation failed")

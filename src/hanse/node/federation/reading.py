@@ -20,6 +20,7 @@ from hanse.ngsild.temporal import Page
 from hanse.node.federation import asking
 from hanse.node.federation.asking import ANSWER_MAX, Evolutions, WantEntities, WantEntity, WantEvolutions
 from hanse.node.store import Found
+from hanse.routing import messages as m
 
 if TYPE_CHECKING:
     from hanse.ngsild.entity import Entity
@@ -42,19 +43,25 @@ class Reading:
     def __init__(self, host: Host) -> None:
         self._host = host
 
+    def _providers(self, selectors: tuple[Selector, ...]) -> list[str]:
+        """The other nodes that may have something of this kind, in order."""
+        query = m.Query("", "", selectors)
+        found = {node for broker in self._host.planes.brokers for node in broker.strategy.providers(query)}
+        return sorted(found - {self._host.node})
+
     async def entity(self, id_: str) -> tuple[Entity | None, list[str]]:
         """The one that is here; if none is, as others have it."""
         here = self._host.tenant.store.entity(id_)
         if here is not None:
             return here, []
-        nodes = self._host.providers((Selector(id=id_),))
+        nodes = self._providers((Selector(id=id_),))
         answers, warnings = await asking.gather(self._host, nodes, WantEntity(id_))
         parts = [entity for found in asking.found_in(answers) for entity in found.entities if entity.id == id_]
         return merged(parts), warnings
 
     async def query(self, asked: EntityQuery) -> Read:
         store = self._host.tenant.store
-        nodes = self._host.providers(_selectors(asked))
+        nodes = self._providers(_selectors(asked))
         if not nodes:
             return Read(await store.query(asked))
         until = asked.offset + asked.limit
@@ -81,7 +88,7 @@ class Reading:
             pages.append(await history.retrieve(id_, temporal, view))
         except ResourceNotFound as error:
             missing = error
-        nodes = self._host.providers((Selector(id=id_),))
+        nodes = self._providers((Selector(id=id_),))
         answers, warnings = await asking.gather(self._host, nodes, WantEvolutions(temporal, view, id_))
         pages += [answer.page for answer in answers.values() if isinstance(answer, Evolutions) and answer.page.evolutions]
         if missing is not None and not pages:
@@ -91,7 +98,7 @@ class Reading:
     async def evolutions(
         self, history: History, asked: EntityQuery, temporal: TemporalQuery, view: View
     ) -> tuple[Page, int | None, list[str]]:
-        nodes = self._host.providers(_selectors(asked))
+        nodes = self._providers(_selectors(asked))
         until = asked.offset + asked.limit
         each = msgspec.structs.replace(asked, offset=0, limit=until)
         page, count = await history.query(each if nodes else asked, temporal, view)
