@@ -240,7 +240,8 @@ def faults(
     without: Annotated[
         str,
         typer.Option(
-            "--without", help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit."
+            "--without",
+            help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit, export-attributes, guard.",
         ),
     ] = "",
     json: Json = False,
