@@ -241,7 +241,8 @@ def faults(
         str,
         typer.Option(
             "--without",
-            help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit, export-attributes, guard.",
+            help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit, "
+            "export-attributes, guard.",
         ),
     ] = "",
     json: Json = False,
