@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import tempfile
 import time
@@ -30,9 +29,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rich.console import Console
-from rich.table import Table
 
-from bench_node import Figure, free_port, node, rss_mb, server
+from bench_node import free_port, node, rss_mb, server
+from figures import Figure, show
 from hanse.routing import messages as m
 from hanse.simulation.smart_port import smart_port
 from hanse.studies.comdex.federations import TOPOLOGIES, chain, received, running, told
@@ -220,18 +219,7 @@ def main() -> None:
     if "memory" in parts:
         console.print("the smart port: seven nodes ...")
         figures += memory(0.1 if quick else 1.0, 50 if quick else 500)
-    if args.json:
-        rows = [{"name": f.name, "value": f.value, "unit": f.unit, "limit": f.limit, "holds": f.holds} for f in figures]
-        print(json.dumps(rows))
-        return
-    table = Table("what", "measured", "limit", "", "beside", title="Linked nodes, on this machine, in this run")
-    for f in figures:
-        limit = f"{'at least' if f.at_least else 'at most'} {f.limit:,g}"
-        digits = 0 if f.value >= 100 else 2
-        table.add_row(f.name, f"{f.value:,.{digits}f} {f.unit}", limit, "holds" if f.holds else "[red]does not hold", f.beside)
-    console.print(table)
-    broken = [f.name for f in figures if not f.holds]
-    console.print(f"limits that do not hold: {', '.join(broken)}" if broken else f"all {len(figures)} limits hold")
+    show(figures, console, "Linked nodes, on this machine, in this run", as_json=args.json)
 
 
 if __name__ == "__main__":

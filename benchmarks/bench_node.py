@@ -23,29 +23,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import Struct
 from rich.console import Console
-from rich.table import Table
 
+from figures import Figure, show
 from http_load import Result, load, request
 from notification_latency import bare_mosquitto_ms, http_latency, mqtt_latency, with_subscriptions
 
 HERE = Path(__file__).resolve().parent
 ENTITIES = "/ngsi-ld/v1/entities"
 CLIENTS = 50
-
-
-class Figure(Struct):
-    name: str
-    value: float
-    unit: str
-    limit: float
-    at_least: bool  # else: at most
-    beside: str = ""
-
-    @property
-    def holds(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
 def free_port() -> int:
@@ -287,19 +273,7 @@ def main() -> None:
         if "notifications" in parts:
             console.print("from a patch to its notifications ...")
             figures += notifications(2 if args.quick else 10, data)
-    if args.json:
-        print(
-            json.dumps([{"name": f.name, "value": f.value, "unit": f.unit, "limit": f.limit, "holds": f.holds} for f in figures])
-        )
-        return
-    table = Table("what", "measured", "limit", "", "beside", title="The node, on this machine, in this run")
-    for f in figures:
-        limit = f"{'at least' if f.at_least else 'at most'} {f.limit:,g}"
-        digits = 0 if f.value >= 100 else 2
-        table.add_row(f.name, f"{f.value:,.{digits}f} {f.unit}", limit, "holds" if f.holds else "[red]does not hold", f.beside)
-    console.print(table)
-    broken = [f.name for f in figures if not f.holds]
-    console.print(f"limits that do not hold: {', '.join(broken)}" if broken else f"all {len(figures)} limits hold")
+    show(figures, console, "The node, on this machine, in this run", as_json=args.json)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from hanse.node.router import now_ms
 from hanse.routing import messages as m
 from hanse.routing.state import own_id
 from tests.federation.proxy import free_ports
-from tests.node.federation.linked import receiver
+from tests.receiving import receiver
 from tests.serving import serving, settings_with
 
 WAIT_S: Final = 30.0

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
-from typing import Any
 
 from tests.mosquitto import free_port
 from tests.serving import serving, settings_with
@@ -66,27 +61,3 @@ def until(holds: Callable[[], object], what: str) -> None:
     while not holds():
         assert time.monotonic() < end, what
         time.sleep(0.01)  # there is nothing to wait for but the state of another node
-
-
-@contextmanager
-def receiver() -> Iterator[tuple[str, Queue[Any]]]:
-    got: Queue[Any] = Queue()
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            got.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", got
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(WAIT_S)

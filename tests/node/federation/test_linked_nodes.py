@@ -8,7 +8,8 @@ from queue import Empty, Queue
 from typing import Any
 
 import pytest
-from tests.node.federation.linked import WAIT_S, description, linked, receiver, running, seen, until
+from tests.node.federation.linked import WAIT_S, description, linked, running, seen, until
+from tests.receiving import receiver
 
 from hanse.client import NgsiLdClientError, SyncNodeClient
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.receiving import receiver
 from tests.serving import serving, settings_with
 
 import hanse
@@ -29,31 +28,6 @@ CHARACTERISATION = Path(__file__).parents[3] / "examples" / "olympic-paris" / "c
 def node() -> Iterator[SyncNodeClient]:
     with serving() as url, hanse.connect_sync(url) as found:
         yield found
-
-
-@contextmanager
-def receiver() -> Iterator[tuple[str, Queue[Any]]]:
-    """Someone who is told by HTTP."""
-    got: Queue[Any] = Queue()
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            got.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", got
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def put(node: SyncNodeClient, path: str, body: Any) -> None:
