@@ -120,9 +120,7 @@ def share(federation: LocalFederation, nodes: dict[str, SyncNodeClient], seconds
     began = time.perf_counter()
     devices = counted(fire, "Device")
     took_ms = (time.perf_counter() - began) * 1000
-    say(
-        f"  {devices} devices, asked of all who offer some, in {took_ms:.1f} ms; {counted(fire, 'Device', 'true')} are its own"
-    )
+    say(f"  {devices} devices, asked of all who offer some, in {took_ms:.1f} ms; {counted(fire, 'Device', 'true')} are its own")
     here, there = counted(fire, "Camera"), counted(nodes["port"], "Camera")
     say(f"  cameras, which the port keeps from others: {here} here, {there} at the port")
 

@@ -30,7 +30,6 @@ class Router(Protocol):
     is_federated: bool
     reading: Reading | None  # what others have, too
 
-
     @property
     def broker(self) -> Broker:
         """To look at: where scopes, clients and subscriptions are."""
