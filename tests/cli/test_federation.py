@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Ran
 from tests.mosquitto import free_port
-from tests.node.federation.linked import until
+from tests.node.federation.linked import TOWN, until
 
 import hanse as library
 from hanse.cli.federation_words import ordered, rule_words
@@ -19,25 +19,11 @@ from hanse.node.federation.local import LocalFederation
 ROOT = Path(__file__).parents[2]
 PORT = ROOT / "examples/smart-port/federation.toml"
 API = "/hanse/v1/federation"
-SCOPES = """
-[[viewpoints]]
-name = "place"
-[[viewpoints.dimensions]]
-name = "area"
-scales = ["city", "quarter"]
-[[viewpoints.dimensions.scopes]]
-name = "town"
-scale = "city"
-[[viewpoints.dimensions.scopes]]
-name = "harbour"
-scale = "quarter"
-parents = ["town"]
-"""
 Run = Callable[..., Ran]
 
 
 def described(folder: Path, nodes: str, *links: str) -> Path:
-    (folder / "scopes.toml").write_text(SCOPES)
+    (folder / "scopes.toml").write_text(TOWN)
     text = '[federation]\nname = "test"\ncharacterisation = "scopes.toml"\n'
     for i, node in enumerate(nodes):
         text += f'[[nodes]]\nid = "{node}"\ncommunity = "{node}s"\nlocation = [{i}, 0]\n'

@@ -14,6 +14,21 @@ import hanse
 from hanse.client import SyncNodeClient
 
 WAIT_S = 30.0
+# a characterisation: a quarter of a town
+TOWN = """
+[[viewpoints]]
+name = "place"
+[[viewpoints.dimensions]]
+name = "area"
+scales = ["city", "quarter"]
+[[viewpoints.dimensions.scopes]]
+name = "town"
+scale = "city"
+[[viewpoints.dimensions.scopes]]
+name = "harbour"
+scale = "quarter"
+parents = ["town"]
+"""
 
 
 def description(nodes: str, links: list[str], strategy: str = "advertised", more: str = "") -> str:

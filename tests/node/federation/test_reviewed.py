@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from tests.mosquitto import free_port
-from tests.node.federation.linked import description
+from tests.node.federation.linked import TOWN, description
 from tests.serving import settings_with
 
 from hanse.cli.backup import _copy
@@ -301,22 +301,6 @@ def test_no_filter_finds_out_what_the_past_hides(tmp_path: Path) -> None:
             assert await found(id="urn:nothing") == []
 
     asyncio.run(scenario())
-
-
-TOWN = """
-[[viewpoints]]
-name = "place"
-[[viewpoints.dimensions]]
-name = "area"
-scales = ["city", "quarter"]
-[[viewpoints.dimensions.scopes]]
-name = "town"
-scale = "city"
-[[viewpoints.dimensions.scopes]]
-name = "harbour"
-scale = "quarter"
-parents = ["town"]
-"""
 
 
 def test_a_characterisation_that_has_changed_counts_after_a_restart(tmp_path: Path) -> None:
