@@ -1,0 +1,90 @@
+"""Whether one decision holds for everything of certain types, whatever else is the case: then nobody needs to look at each.
+
+Cedar decides, on loosened policies: each condition that looks at more than the types is taken to hold. A policy that does not
+apply even so never applies; one that was not loosened applies always; the others may.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cedarpy
+import msgspec
+
+from hanse.policies import cedar
+from hanse.policies.cedar import Action, Policy
+from hanse.policies.policy_set import Decision, PolicySet, applies
+from hanse.policies.principals import Principal
+from hanse.policies.resources import Resource
+
+CERTAIN: Final = frozenset({"types", "tenant"})  # what is known of everything that is asked about
+KEPT: Final = 65_536
+
+
+class Uniform:
+    """Answers for one set of policies; they are remembered."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self._policies = policies
+        self._engines: dict[Action, tuple[cedarpy.PolicySet, cedarpy.PolicySet, frozenset[str]]] = {}
+        self._answers: dict[tuple[Any, ...], Decision | None] = {}
+
+    def decision(self, principal: Principal, action: Action, types: tuple[str, ...], *, tenant: str = "") -> Decision | None:
+        """About each attribute, and the whole, of each entity that has exactly these types; None if that depends."""
+        key = principal.key, action, types, tenant
+        if key not in self._answers:
+            if len(self._answers) >= KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._answers[key] = self._decided(principal, action, Resource(types=types, tenant=tenant))
+        return self._answers[key]
+
+    def _decided(self, principal: Principal, action: Action, resource: Resource) -> Decision | None:
+        permits, forbids, loosened = self._engines.get(action) or self._prepared(action)
+        against = self._policies.asked(forbids, principal, action, resource)
+        if against.errors or set(against.policies) & loosened:
+            return None
+        if against.policies:
+            return None if any(policy.overrules for policy in self._policies.added) else Decision(False, against.policies)
+        in_favour = self._policies.asked(permits, principal, action, resource)
+        if in_favour.errors:
+            return None
+        certain = tuple(id_ for id_ in in_favour.policies if id_ not in loosened)
+        if any(self._policies.by_id[id_].obfuscation is None for id_ in certain):
+            return Decision(True, certain)
+        if len(certain) < len(in_favour.policies):
+            return None
+        return Decision(bool(certain), certain, self._policies.obfuscations(certain))
+
+    def _prepared(self, action: Action) -> tuple[cedarpy.PolicySet, cedarpy.PolicySet, frozenset[str]]:
+        about = [policy for policy in self._policies.all if applies(policy, action)]
+        loosened = frozenset(policy.id for policy in about if not policy.mentions <= CERTAIN)
+        loose = [_loosened(policy) if policy.id in loosened else policy for policy in about]
+        permits = cedar.engine(tuple(policy for policy in loose if policy.effect == "permit"))
+        forbids = cedar.engine(tuple(policy for policy in loose if policy.effect == "forbid"))
+        self._engines[action] = permits, forbids, loosened
+        return self._engines[action]
+
+
+def _loosened(policy: Policy) -> Policy:
+    stated = dict(policy.json)
+    if "id" in policy.mentions and stated["resource"]["op"] not in ("All", "is"):
+        stated["resource"] = {"op": "All"}
+    conditions = []
+    for condition in stated["conditions"]:
+        if condition["kind"] == "when":
+            conditions += [{"kind": "when", "body": part} for part in _conjuncts(condition["body"]) if _is_certain(part)]
+        elif _is_certain(condition["body"]):
+            conditions.append(condition)
+    stated["conditions"] = conditions
+    return msgspec.structs.replace(policy, json=stated)
+
+
+def _conjuncts(expression: dict[str, Any]) -> list[dict[str, Any]]:
+    both = expression.get("&&")
+    return [expression] if both is None else [*_conjuncts(both["left"]), *_conjuncts(both["right"])]
+
+
+def _is_certain(expression: dict[str, Any]) -> bool:
+    found: set[str] = set()
+    cedar.mentioned(expression, found)
+    return found <= CERTAIN
