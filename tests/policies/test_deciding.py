@@ -12,6 +12,7 @@ from hanse.model import Circle, InvalidInput, Location
 from hanse.policies import (
     ACTIONS,
     ANONYMOUS,
+    Action,
     Decision,
     Obfuscation,
     Override,
