@@ -35,7 +35,7 @@ from tests.serving import serving, settings_with
 
 WAIT_S: Final = 30.0
 LOOK_S: Final = 0.02
-COMMUNITIES: Final = {"honest": "good", "liar": "bad", "third": "good"}
+COMMUNITIES: Final = {"honest": "good", "liar": "bad", "third": "good", "behind": "good"}
 DESCRIPTION: Final = """
 [federation]
 name = "lies"
@@ -50,6 +50,11 @@ community = "bad"
 [[nodes]]
 id = "third"
 community = "good"
+[[nodes]]
+id = "behind"
+community = "good"
+[[links]]
+between = ["liar", "behind"]
 [[links]]
 between = ["liar", "honest"]
 export = {{ types = ["Alert", "Vehicle", "urn:x:Alert"] }}

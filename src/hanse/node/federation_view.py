@@ -148,20 +148,21 @@ def _models(tenant: Tenant, origin: str = "") -> list[str]:
     return sorted(model.name for type_, model in models.there().items() if models.get(type_).origin == origin)
 
 
-def _offers(host: Host) -> dict[str, list[dict[str, str]]]:
-    """Of the nodes that are known to offer something, what that is."""
-    found: dict[str, dict[Offer, None]] = {}
+def _offers(host: Host) -> dict[str, list[dict[str, Any]]]:
+    """Of the nodes that are known to offer something, what that is, and in which qualities."""
+    found: dict[str, dict[Offer, tuple[str, ...]]] = {}
     for broker in host.planes.brokers:
         strategy = broker.strategy
         if isinstance(strategy, Advertised):
-            found.setdefault(host.node, {}).update(dict.fromkeys((*strategy.state.offers, *strategy.state.implicit)))
-            for provider, offers in strategy.state.known.items():
+            found.setdefault(host.node, {})
+            for provider, offers in strategy.guarantees(()).items():
                 found.setdefault(provider, {}).update(offers)
-    return {provider: sorted(map(_offer, offers), key=str) for provider, offers in found.items()}
+    return {provider: sorted((_offer(*offer) for offer in offers.items()), key=str) for provider, offers in found.items()}
 
 
-def _offer(offer: Offer) -> dict[str, str]:
-    named = {"type": offer.type and offer.type.removeprefix(DEFAULT_VOCAB), "topic": offer.topic, "entity": offer.entity}
+def _offer(offer: Offer, guarantees: tuple[str, ...]) -> dict[str, Any]:
+    type_ = offer.type and offer.type.removeprefix(DEFAULT_VOCAB)
+    named = {"type": type_, "topic": offer.topic, "entity": offer.entity, "guarantees": list(guarantees)}
     return {name: value for name, value in named.items() if value}
 
 
@@ -253,7 +254,8 @@ def _fires(host: Host, view: Notification, subscription: Subscription) -> Check:
     change = change_of(view)
     if change is None:
         return Check("NGSI-LD", passed=False, words="It is no change of an entity.")
-    fired = fires(host.tenant.subscriptions.get(given_id(subscription.id)).subscription, change, now_ms())
+    asked = host.tenant.subscriptions.get(given_id(subscription.id)).subscription
+    fired = fires(asked, change, now_ms(), lambda _: view.quality)
     said = "The change is one that" if fired else "The change is none that"
     return Check("NGSI-LD", fired, f"{said} the subscription asks for: its triggers, its whole query, and that it is active.")
 

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from hanse.filters import compile_quality
 from hanse.matching.meaning import check_filters
 from hanse.model import InvalidInput
 from hanse.routing import messages as m
 from hanse.routing.federation import way
-from hanse.routing.settings import FORWARDS_MAX, REQUESTS_WAITING_MAX, STAYS_KEPT, WAITING_MAX
+from hanse.routing.settings import FORWARDS_MAX, GUARANTEES_MAX, REQUESTS_WAITING_MAX, STAYS_KEPT, WAITING_MAX
 from hanse.routing.speakers import SPEAKERS
 from hanse.routing.state import client_of
 from hanse.scopes.visibility import gate
@@ -275,7 +276,12 @@ class Guard:
         parents = self.federation.offer_tree(provider, offer.type or offer.topic, offer.entity)
         if not trip.is_next_door or provider == trip.here or parents.get(trip.here) != trip.sender:
             return f"an offer of {provider} does not come to {trip.here} from {trip.sender}"
-        return ""
+        if isinstance(said, m.DropAdvertisement):
+            return ""
+        if len(said.guarantees) > GUARANTEES_MAX:
+            return f"an offer has {len(said.guarantees)} guarantees; {GUARANTEES_MAX} are allowed"
+        bad_guarantee = _bad_filters(lambda: [compile_quality(guarantee) for guarantee in said.guarantees])
+        return bad_guarantee or _bad_version(said.version)
 
     def _area(self, said: m.JoinArea | m.LeaveArea | m.AreaReady, trip: Trip) -> str:
         if self.settings.strategy != "scoped":

@@ -208,10 +208,16 @@ class Waited(Struct, frozen=True, tag=True, gc=False):
 
 
 class PutAdvertisement(Struct, frozen=True, tag=True, gc=False):
-    """`provider` has what it offers (with ids, where a federation advertises ids)."""
+    """`provider` has what it offers (with ids, where a federation advertises ids), in one of the qualities that it guarantees.
+
+    Of two, the one with the higher version counts. The signature is the provider's, over all the rest; hosts see to it.
+    """
 
     provider: str
     offer: Offer
+    version: int = 0
+    guarantees: tuple[str, ...] = ()  # none: of any quality
+    signature: bytes = b""
 
 
 class DropAdvertisement(Struct, frozen=True, tag=True, gc=False):
@@ -369,6 +375,7 @@ class Reject(Struct, frozen=True, tag=True, gc=False):
     client: str
     reason: str
     request: str = ""
+    below: str = ""  # the advertisement whose guarantee a notification does not keep
 
 
 class Dropped(Struct, frozen=True, tag=True, gc=False):

@@ -51,8 +51,8 @@ def _forget_of_strategy(broker: Broker) -> None:
                 {}
                 if provider not in nodes
                 else {
-                    offer: None
-                    for offer in offers
+                    offer: known
+                    for offer, known in offers.items()
                     if here in federation.offer_tree(provider, offer.type or offer.topic, offer.entity)
                 }
             )

@@ -22,6 +22,7 @@ WAITING_MAX = 4_096  # notifications that wait for a client that is out of reach
 REQUESTS_WAITING_MAX = 256  # requests of a client whose hand-over is under way
 FRESH_KEPT = 4_096  # notifications kept for subscriptions that a new advertisement calls
 FRESH_MS = 3_600_000
+GUARANTEES_MAX = 16  # different ones behind an offer; with more it counts as one without any
 HANDOVER_GRACE_MS = 3_600_000  # how long the old broker goes on forwarding; a link cut for longer may cost notifications
 STAYS_KEPT = 16  # where a client was lately
 FORWARDS_MAX = 16  # how often a delivery follows a client that keeps moving

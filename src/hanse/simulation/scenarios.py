@@ -45,7 +45,7 @@ QS = (
     'name!="a"',
     "!name",
 )
-QUALITIES = ("", "", "", "", "", "", "", "precision>=4", "precision<8;freshness<=60")
+QUALITIES = ("", "", "", "", "", "", "", "precision>=4", "precision<8;freshness<=60", "precision<=4")
 
 
 def scenario(seed: int, strategy: str, *, nodes: int | None = None, rounds: int = 3, ablations: tuple[str, ...] = ()) -> Scenario:
@@ -265,7 +265,7 @@ class _Maker:
             client=client,
             selectors=self._selectors(),
             q=dice.choice(("", "", "temp>1")),
-            quality=dice.choice(("", "", "precision>=1")),
+            quality=dice.choice(("", "", "precision>=1", "precision>=7")),
             scopes=self._chosen_scopes(),
             expires_at_ms=self._expiry(phase, 0.15),
         )

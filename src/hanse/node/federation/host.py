@@ -18,11 +18,11 @@ import msgspec
 import structlog
 
 from hanse.model import WORLD, Advertisement, InvalidInput
-from hanse.ngsild.errors import BadRequestData, NgsiLdError, TooManyPending
+from hanse.ngsild.errors import NgsiLdError, TooManyPending
 from hanse.node.federation import wire
 from hanse.node.federation.arrivals import Arrivals
 from hanse.node.federation.asking import Answering, share_models
-from hanse.node.federation.changes import notification_of
+from hanse.node.federation.changes import travelling
 from hanse.node.federation.guards import Guards
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.joining import Joining, check_address, under_rule
@@ -34,6 +34,7 @@ from hanse.node.federation.names import OWN, Names
 from hanse.node.federation.offers import Offers
 from hanse.node.federation.planes import Planes
 from hanse.node.federation.reading import Reading
+from hanse.node.federation.signing import Signing
 from hanse.node.federation.trace import Traces
 from hanse.node.federation.transport import Transport
 from hanse.node.federation.wire import Envelope, Record, Signed
@@ -72,6 +73,7 @@ class Host:
         self.description = description
         self.node = tenant.settings.node.id
         self.knowledge = Knowledge(self.node, description.terms, identity)
+        self._signing = Signing(self.knowledge, identity)
         self._answering = Answering(self)
         self.reading: Reading | None = Reading(self)
         self.transport = Transport(description.terms.federation, self.node, self._heard, self._answering.asked, self._seen)
@@ -86,7 +88,7 @@ class Host:
         self._seals: dict[str, Seal] = {}
         self._arrivals = Arrivals(tenant)
         self._flush_due = False
-        self._resyncs = False
+        self._resyncs = identity is not None  # advertisements may have come before one could tell whose they are
         self._names = Names(self.node)
         self._offers = Offers(tenant.publisher, by_id=description.terms.advertise_ids)
         self._comparing: dict[str, asyncio.Task[None]] = {}
@@ -172,7 +174,7 @@ class Host:
         if self._recovering is not None:
             raise CommitFailed("the store has failed, and the node goes back to what is stored; try again in a moment")
         request = self._names.outside(request)
-        return self._requested(request, _encoded(request))
+        return self._requested(request, wire.encode_request(request))
 
     def _requested(self, request: m.Request, data: bytes) -> list[m.Effect]:
         found: list[m.Effect] = []
@@ -203,7 +205,7 @@ class Host:
         return kept
 
     def _send(self, plane: int, send: m.Send, hops: int, now: int) -> None:
-        message, to = send.message, send.to
+        message, to = self._signing.signed(send.message), send.to
         if type(message) is m.Relay and message.source == self.node:
             # straight to those whom it is for, over a link of the two nodes' own: nobody in between has to store it
             to = message.destinations
@@ -294,14 +296,14 @@ class Host:
 
     # --- what the node has, for `advertised` --------------------------------------------------------------------------
 
-    def changed(self, change: Change, id_: str, where: Location | None, geofence: Geofence) -> list[m.Effect]:
+    def changed(self, change: Change, notification: Notification) -> list[m.Effect]:
         """An entity has changed: what the node has is advertised before it is published, and withdrawn after."""
         publisher = self.tenant.publisher
-        notification = notification_of(change, id_=id_, publisher=publisher, location=where, geofence=geofence)
+        notification = travelling(notification, change)
         if not self.tenant.store.has_room(ROOM):
             raise TooManyPending("the node has more to store than it can take just now; try again in a moment")
         publish = m.Publish(notification)
-        data = _encoded(publish)  # first of all: what cannot be told changes nothing
+        data = wire.encode_request(publish)  # first of all: what cannot be told changes nothing
         opened, closed = self._offers.opened(change), self._offers.closed(change)
         for offer in opened:
             self._advertise(offer)
@@ -373,6 +375,9 @@ class Host:
         if reason := self._guards.refusal(envelope.plane, message, sender):
             self.traces.stopped(message, sender, reason)
             raise NotBelieved(reason)
+        if not self._signing.is_believed(message):
+            METRICS.count("federation_postponed", sender)
+            return
         effects = self._told(envelope.plane, message, sender, wire.encode(message), envelope.hops)
         if effects:
             self._arrivals.add(effects)
@@ -477,6 +482,7 @@ class Host:
         writes = []
         for signed in records:
             try:
+                speaks = self.knowledge.versions().keys()
                 record = self.knowledge.take(signed, now_ms())
             except NotBelieved as error:
                 with suppress(NotBelieved):
@@ -485,6 +491,7 @@ class Host:
             if record is not None:
                 self.refused.pop(record.node, None)
                 self._seals.pop(record.node, None)
+                self._resyncs |= self._identity is not None and record.node not in speaks
                 self.links.greet(record.node, now_ms())
                 writes.append(PutDocument(RECORD, record.node, msgspec.msgpack.encode(signed)))
                 self._welcome(record)
@@ -590,10 +597,3 @@ class Host:
                 self._flush()
             except Exception:  # links would never send again what is lost
                 log.exception("a tick of the federation failed")
-
-
-def _encoded(request: m.Request) -> bytes:
-    try:
-        return wire.encode(request)
-    except OverflowError:
-        raise BadRequestData("a number has more than 64 bits, which nodes cannot tell each other; write it as text") from None

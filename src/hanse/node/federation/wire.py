@@ -11,11 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from hanse.model import InvalidInput, Location, Polygon
+from hanse.ngsild.errors import BadRequestData
 from hanse.node.federation.identity import NotBelieved
 from hanse.routing import ExportRule
 from hanse.routing import messages as m
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 RECORDS_MAX: Final = 10_000
 FRAMES_MAX: Final = 1_024
 MESSAGE_BYTES_MAX: Final = 16 << 20  # of one broker's message; the largest body of a request fits, as a rule
@@ -158,3 +159,11 @@ def message(data: bytes) -> m.Message:
     """As the journal has it."""
     found: m.Message = _messages.decode(data)
     return found
+
+
+def encode_request(request: m.Request) -> bytes:
+    """What a client here asks for. Raises BadRequestData if other nodes could not be told."""
+    try:
+        return encode(request)
+    except OverflowError:
+        raise BadRequestData("a number has more than 64 bits, which nodes cannot tell each other; write it as text") from None

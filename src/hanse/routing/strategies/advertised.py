@@ -5,6 +5,9 @@ subscriber's home looks up who offers what it wants and has the subscription hel
 straight back. An offer that comes later calls the subscriptions that were waiting for it; what the provider published
 meanwhile is kept for them for a while, so that the first notification of something new is not lost. What is published without
 an advertisement is offered by the node itself.
+
+An offer carries the guarantees of the advertisements behind it: who asks for a quality that none of them can have does not
+ask there. What is offered without any guarantee is offered in every quality.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from msgspec import Struct, field
 from hanse.matching import satisfies
 from hanse.matching.meaning import compiled_pattern
 from hanse.model import Notification
+from hanse.quality.contracts import check
 from hanse.routing import messages as m
 from hanse.routing.messages import Offer
-from hanse.routing.settings import FRESH_KEPT, FRESH_MS, OFFER_IDLE_MS
+from hanse.routing.settings import FRESH_KEPT, FRESH_MS, GUARANTEES_MAX, OFFER_IDLE_MS
 from hanse.routing.strategies.base import Strategy, StrategyState
 from hanse.scopes import Scopes, ScopesState
 
@@ -39,12 +43,22 @@ class Fresh(Struct):
     scopes: ScopesState | None = None
 
 
+class Known(Struct, frozen=True):
+    """How an offer was told last."""
+
+    version: int
+    guarantees: tuple[str, ...] = ()
+    signature: bytes = b""
+
+
 class State(StrategyState):
-    offers: dict[Offer, int] = field(default_factory=dict)  # own ones, with how many advertisements stand behind each
+    # own ones, with how many advertisements of which guarantee stand behind each
+    offers: dict[Offer, dict[str, int]] = field(default_factory=dict)
     implicit: dict[Offer, int] = field(default_factory=dict)  # own ones without any, and when they were last used
+    told: dict[Offer, Known] = field(default_factory=dict)  # own ones of both kinds, as the others know them
     young: dict[Offer, int] = field(default_factory=dict)  # own ones that not everyone may know yet, until when
     fresh: list[Fresh] = field(default_factory=list)
-    known: dict[str, dict[Offer, None]] = field(default_factory=dict)  # provider -> what it offers
+    known: dict[str, dict[Offer, Known]] = field(default_factory=dict)  # provider -> what it offers
 
 
 def wants(selectors: tuple[Selector, ...], offer: Offer) -> bool:
@@ -62,6 +76,13 @@ def _could_fit(selector: Selector, offer: Offer) -> bool:
     if selector.id is not None and selector.id != offer.entity:
         return False
     return selector.id_pattern is None or compiled_pattern(selector.id_pattern).search(offer.entity) is not None
+
+
+def could_meet(guarantees: tuple[str, ...], requirement: str) -> bool:
+    """Whether something of a guaranteed quality could be of the required one."""
+    if not guarantees or not requirement:
+        return True
+    return any(check(guarantee, requirement).kind != "impossible" for guarantee in guarantees)
 
 
 class Advertised(Strategy):
@@ -98,72 +119,105 @@ class Advertised(Strategy):
         here = self.broker.id
         return tuple(node for node, parent in parents.items() if parent == here and node != here)
 
-    def _open(self, offer: Offer) -> None:
-        self.state.young[offer] = self.broker.now_ms + FRESH_MS
-        self.broker.send(self._below(self.broker.id, offer), m.PutAdvertisement(self.broker.id, offer))
+    def _guarantees(self, offer: Offer) -> tuple[str, ...]:
+        """Those that stand behind an own offer; none if something comes without."""
+        texts = self.state.offers.get(offer, {})
+        if offer in self.state.implicit or "" in texts or len(texts) > GUARANTEES_MAX:
+            return ()
+        return tuple(sorted(texts))
+
+    def _tell(self, offer: Offer) -> None:
+        """Let the others know of an own offer what they do not know yet: that it is there, with other guarantees, or gone."""
+        state, below = self.state, self._below(self.broker.id, offer)
+        told = state.told.get(offer)
+        if offer not in state.offers and offer not in state.implicit:
+            del state.told[offer]
+            state.young.pop(offer, None)
+            self.broker.send(below, m.DropAdvertisement(self.broker.id, offer))
+            return
+        guarantees = self._guarantees(offer)
+        if told is not None and told.guarantees == guarantees:
+            return
+        state.young[offer] = self.broker.now_ms + FRESH_MS
+        told = state.told[offer] = Known(self.broker.next_version(), guarantees)
+        self.broker.send(below, _put(self.broker.id, offer, told))
 
     def advertised(self, advertisement: Advertisement) -> None:
         for offer in self._offers_of(advertisement):
-            standing = self.state.offers.get(offer, 0)
-            self.state.offers[offer] = standing + 1
-            if not standing and offer not in self.state.implicit:
-                self._open(offer)
+            standing = self.state.offers.setdefault(offer, {})
+            standing[advertisement.quality] = standing.get(advertisement.quality, 0) + 1
+            self._tell(offer)
 
     def unadvertised(self, advertisement: Advertisement) -> None:
         for offer in self._offers_of(advertisement):
-            self.state.offers[offer] -= 1
-            if not self.state.offers[offer]:
-                del self.state.offers[offer]
-                if offer not in self.state.implicit:
-                    self.state.young.pop(offer, None)
-                    self.broker.send(self._below(self.broker.id, offer), m.DropAdvertisement(self.broker.id, offer))
+            standing = self.state.offers[offer]
+            standing[advertisement.quality] -= 1
+            if not standing[advertisement.quality]:
+                del standing[advertisement.quality]
+                if not standing:
+                    del self.state.offers[offer]
+                self._tell(offer)
 
     def put_advertisement(self, put: m.PutAdvertisement, _sender: str) -> None:
         offers = self.state.known.setdefault(put.provider, {})
-        if put.offer in offers:
+        known = offers.get(put.offer)
+        if known is not None and known.version >= put.version:
             return
-        offers[put.offer] = None
+        offers[put.offer] = Known(put.version, put.guarantees, put.signature)
         self.broker.send(self._below(put.provider, put.offer), put)
-        broker = self.broker
-        for client in broker.clients.values():
-            for subscription in client.subscriptions.values():
-                placed = broker.placed.get(subscription.id, ())
-                if put.provider not in placed and wants(subscription.selectors, put.offer):
-                    broker.placed[subscription.id] = (*placed, put.provider)
-                    broker.send((put.provider,), self.put_message(broker.held[subscription.id]))
+        self._place_again(put.provider, put.offer)
 
     def drop_advertisement(self, drop: m.DropAdvertisement, _sender: str) -> None:
         offers = self.state.known.get(drop.provider, {})
-        if offers.pop(drop.offer, drop) is drop:
+        if offers.pop(drop.offer, None) is None:
             return
         self.broker.send(self._below(drop.provider, drop.offer), drop)
-        placed = self.broker.placed
-        for client in self.broker.clients.values():
+        self._place_again(drop.provider, drop.offer)
+
+    def _place_again(self, provider: str, changed: Offer) -> None:
+        """Have the subscriptions that an offer is about held at its provider, or no more."""
+        broker, placed = self.broker, self.broker.placed
+        offers = self.state.known[provider]
+        for client in broker.clients.values():
             for subscription in client.subscriptions.values():
+                if not wants(subscription.selectors, changed):
+                    continue
                 before = placed.get(subscription.id, ())
-                if drop.provider in before and not any(wants(subscription.selectors, offer) for offer in offers):
-                    placed[subscription.id] = tuple(node for node in before if node != drop.provider)
-                    version = self.broker.held[subscription.id].version
-                    self.broker.send((drop.provider,), m.DropSubscription(subscription.id, version, ended=False))
+                is_wanted = _serves(offers, subscription.selectors, subscription.quality)
+                if is_wanted and provider not in before:
+                    placed[subscription.id] = (*before, provider)
+                    broker.send((provider,), self.put_message(broker.held[subscription.id]))
+                elif not is_wanted and provider in before:
+                    placed[subscription.id] = tuple(node for node in before if node != provider)
+                    version = broker.held[subscription.id].version
+                    broker.send((provider,), m.DropSubscription(subscription.id, version, ended=False))
 
     # --- this broker's own clients ----------------------------------------------------------------------------------
 
-    def _providers(self, selectors: tuple[Selector, ...]) -> tuple[str, ...]:
-        return tuple(node for node, offers in self.state.known.items() if any(wants(selectors, offer) for offer in offers))
-
     def subscription_targets(self, subscription: Subscription) -> tuple[str, ...]:
-        return self._providers(subscription.selectors)
+        known, quality = self.state.known, subscription.quality
+        return tuple(node for node, offers in known.items() if _serves(offers, subscription.selectors, quality))
 
     def providers(self, query: m.Query) -> tuple[str, ...]:
-        return self._providers(query.selectors)
+        return tuple(node for node, offers in self.state.known.items() if _serves(offers, query.selectors, ""))
+
+    def guarantees(self, selectors: tuple[Selector, ...]) -> dict[str, list[tuple[Offer, tuple[str, ...]]]]:
+        """Who offers what is selected, other nodes and this one, and which qualities each offer comes in (none: any)."""
+        found: dict[str, list[tuple[Offer, tuple[str, ...]]]] = {}
+        for provider, offers in {**self.state.known, self.broker.id: self.state.told}.items():
+            if fitting := [(offer, known.guarantees) for offer, known in offers.items() if wants(selectors, offer)]:
+                found[provider] = fitting
+        return found
 
     def published(self, notification: Notification) -> None:
         state, now = self.state, self.broker.now_ms
         for offer in self._offers_for(notification):
-            if offer not in state.offers:
-                if offer not in state.implicit:
-                    self._open(offer)
+            # what names no advertisement keeps to no guarantee
+            if offer not in state.offers or (notification.advertisement is None and self._guarantees(offer)):
+                is_new = offer not in state.implicit
                 state.implicit[offer] = now
+                if is_new:
+                    self._tell(offer)
         if any(state.young.get(offer, 0) > now for offer in _covering(notification)):
             state.fresh.append(Fresh(notification))
             del state.fresh[:-FRESH_KEPT]
@@ -215,28 +269,26 @@ class Advertised(Strategy):
         for offer, used_ms in list(self.state.implicit.items()):
             if used_ms + OFFER_IDLE_MS <= now:
                 del self.state.implicit[offer]
-                if offer not in self.state.offers:
-                    self.broker.send(self._below(self.broker.id, offer), m.DropAdvertisement(self.broker.id, offer))
+                self._tell(offer)
 
     # --- repair -----------------------------------------------------------------------------------------------------
 
     def told(self) -> dict[str, dict[str, tuple[str, m.BrokerMessage]]]:
         told = super().told()
-        own = dict.fromkeys((*self.state.offers, *self.state.implicit))
-        for provider, offers in {**self.state.known, self.broker.id: own}.items():
-            for offer in offers:
+        for provider, offers in {**self.state.known, self.broker.id: self.state.told}.items():
+            for offer, known in offers.items():
                 for node in self._below(provider, offer):
-                    told.setdefault(node, {})[_key(provider, offer)] = ("", m.PutAdvertisement(provider, offer))
+                    told.setdefault(node, {})[_key(provider, offer)] = (str(known.version), _put(provider, offer, known))
         return told
 
     def heard(self, source: str) -> dict[str, str]:
         heard = super().heard(source)
         federation = self.broker.federation
         for provider, offers in self.state.known.items():
-            for offer in offers:
+            for offer, known in offers.items():
                 parents = federation.offer_tree(provider, offer.type or offer.topic, offer.entity)
                 if parents.get(self.broker.id) == source:
-                    heard[_key(provider, offer)] = ""
+                    heard[_key(provider, offer)] = str(known.version)
         return heard
 
     def untell(self, other: str, key: str, version: str) -> None:
@@ -245,6 +297,14 @@ class Advertised(Strategy):
             return
         provider, offer = msgspec.json.decode(key, type=tuple[str, Offer])
         self.broker.send((other,), m.DropAdvertisement(provider, offer))
+
+
+def _serves(offers: dict[Offer, Known], selectors: tuple[Selector, ...], requirement: str) -> bool:
+    return any(wants(selectors, offer) and could_meet(known.guarantees, requirement) for offer, known in offers.items())
+
+
+def _put(provider: str, offer: Offer, known: Known) -> m.PutAdvertisement:
+    return m.PutAdvertisement(provider, offer, known.version, known.guarantees, known.signature)
 
 
 def _key(provider: str, offer: Offer) -> str:

@@ -138,7 +138,7 @@ class Strategy:
         if type(self).subscription_targets is Strategy.subscription_targets:
             return
         for id_, held in broker.held.items():
-            if held.home == broker.id:
+            if held.home == broker.id and held.subscription.client in broker.clients:  # and not what one that went on left here
                 targets = self.subscription_targets(held.subscription)
                 if targets:
                     broker.placed[id_] = targets
