@@ -63,6 +63,7 @@ class Access:
         self._filed: dict[Kind, int] = {}  # rows in buckets, by kind
         self._levels: dict[int | None, set[int]] = {}  # those in use, of intervals by lane and of geofences
         self._ladders: dict[tuple[Side, ...], Ladder] = {}
+        self._ladders_on: dict[int, dict[tuple[Side, ...], Ladder]] = {}  # by the lane of their first side
 
     def add(self, row: int, spans: Sequence[Span], subscription: Subscription) -> tuple[Place, ...]:
         """Where the row was filed: give it back to `remove`."""
@@ -72,6 +73,7 @@ class Access:
             ladder = self._ladders.get(first.sides)
             if ladder is None:
                 ladder = self._ladders[first.sides] = Ladder(len(first.sides))
+                self._ladders_on.setdefault(first.sides[0].lane, {})[first.sides] = ladder
             ladder.add(row, first.thresholds)
             return places
         for place in places:
@@ -94,6 +96,10 @@ class Access:
             ladder.remove(row, first.thresholds)
             if not len(ladder):
                 del self._ladders[first.sides]
+                on_lane = self._ladders_on[first.sides[0].lane]
+                del on_lane[first.sides]
+                if not on_lane:
+                    del self._ladders_on[first.sides[0].lane]
             return
         for place in places:
             bucket = self._buckets[place]
@@ -145,9 +151,10 @@ class Access:
             ranges[lane] = (values[0], values[0]) if len(values) == 1 else (min(values), max(values))
             for level in self._levels.get(lane, ()):
                 keys += self._interval_cells(lane, level, *ranges[lane])
-        for sides, ladder in self._ladders.items():
-            if all(lane in ranges for lane, _ in sides):
-                parts += ladder.upto([ranges[lane][1] if rises else -ranges[lane][0] for lane, rises in sides])
+        for first in ranges:
+            for sides, ladder in self._ladders_on.get(first, {}).items():
+                if all(lane in ranges for lane, _ in sides):
+                    parts += ladder.upto([ranges[lane][1] if rises else -ranges[lane][0] for lane, rises in sides])
         for key in keys:
             bucket = self._buckets.get(key)
             if bucket is not None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from math import cos, radians, sin
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hanse.filters import compile_q, compile_quality, flat_getter, number_value, path_getter, text_value
-from hanse.matching.meaning import carries, compiled_pattern, fits, tells
-from hanse.model import Circle, World
+from hanse.filters import compile_q, compile_quality, compile_xpath, flat_getter, number_value, path_getter, text_value
+from hanse.matching.meaning import carries, check_filters, fits, tells
+from hanse.model import Circle, World, document_of
 
 if TYPE_CHECKING:
-    from hanse.filters import Filter
+    from hanse.filters import Filter, XPathFilter
     from hanse.model import Geofence, Notification, Selector, Subscription
 
 Key: TypeAlias = tuple[str, str]  # which member of a selector, and its value
@@ -58,6 +58,7 @@ class Test:
     q: Predicate | None = field(default=None, compare=False)
     quality: Predicate | None = field(default=None, compare=False)
     news: tuple[str, ...] = ()
+    xpath: tuple[XPathFilter, ...] = ()
 
     def passes(self, notification: Notification) -> bool:
         return (
@@ -66,7 +67,12 @@ class Test:
             and tells(self.news, notification)
             and (self.q is None or self.q(notification.attributes))
             and (self.quality is None or self.quality(notification.quality))
+            and (not self.xpath or self._passes_xpath(notification))
         )
+
+    def _passes_xpath(self, notification: Notification) -> bool:
+        document = document_of(notification)
+        return document is not None and all(constraint.matches(document) for constraint in self.xpath)
 
 
 NO_TEST = Test()
@@ -74,13 +80,7 @@ NO_TEST = Test()
 
 def check(subscription: Subscription) -> None:
     """Raise InvalidInput if one of its texts cannot be compiled."""
-    if subscription.q:
-        compile_q(subscription.q)
-    if subscription.quality:
-        compile_quality(subscription.quality)
-    for selector in subscription.selectors:
-        if selector.id_pattern is not None:
-            compiled_pattern(selector.id_pattern)
+    check_filters(subscription.selectors, subscription.q, subscription.quality, subscription.xpath)
 
 
 class Conjunction:
@@ -117,7 +117,7 @@ class Entry:
         self.selectors = selectors
         q, quality = subscription.q, subscription.quality
         self.test: Test | None = None
-        if selectors or subscription.attributes or subscription.news or q or quality:
+        if selectors or subscription.attributes or subscription.news or q or quality or subscription.xpath:
             self.test = Test(
                 selectors,
                 subscription.attributes,
@@ -126,6 +126,7 @@ class Entry:
                 Conjunction(compile_q(q)) if q else None,
                 Conjunction(compile_quality(quality)) if quality else None,
                 subscription.news,
+                tuple(map(compile_xpath, subscription.xpath)),
             )
         fence: Geofence = subscription.geofence
         self.geofence = None if isinstance(fence, World) else fence

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from hanse.filters import compile_q, compile_quality
+from hanse.filters import compile_q, compile_quality, compile_xpath
 from hanse.matching.access import Access, Place, Span
 from hanse.matching.entry import NO_TEST, Conjunction, Test
 from hanse.matching.event import NO_TEST_CODE, PRESENT, Event, Readings, Vocabulary
@@ -32,9 +32,10 @@ from hanse.model import Polygon, World
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hanse.filters import Atom
+    from hanse.filters import Atom, XPathFilter
     from hanse.matching.clients import Clients
     from hanse.matching.entry import Predicate
+    from hanse.matching.event import Source
     from hanse.model import Geofence, Selector, Subscription
 
 Rows: TypeAlias = "NDArray[np.int32]"
@@ -109,25 +110,37 @@ class Many:
         """The atoms that fit into the columns, and a test of all the rest."""
         spans: list[Span] = []
         left: list[tuple[str, Predicate | None]] = []
-        for of_quality, text in ((False, subscription.q), (True, subscription.quality)):
+        sources: tuple[tuple[Source, str], ...] = (("attributes", subscription.q), ("quality", subscription.quality))
+        for source, text in sources:
             if not text:
                 left.append(("", None))
                 continue
-            compiled = compile_quality(text) if of_quality else compile_q(text)
+            compiled = compile_quality(text) if source == "quality" else compile_q(text)
             atoms = sorted(compiled.atoms, key=_is_range)[: ATOMS_MAX - len(spans)]  # equalities first: they leave fewest
-            spans += [self._span(atom, of_quality) for atom in atoms]
+            spans += [self._span(atom, source) for atom in atoms]
             if len(atoms) == len(compiled.atoms):
                 left.append((compiled.residual_key, compiled.residual))
             else:
                 left.append((f"; {compiled.canonical}", Conjunction(compiled)))  # no residual begins so
         (q_key, q), (quality_key, quality) = left
+        xpath = self._left_of_xpath(subscription.xpath, spans) if subscription.xpath else ()
         attributes, news = subscription.attributes, subscription.news
-        if not (selectors or attributes or news or q or quality):
+        if not (selectors or attributes or news or q or quality or xpath):
             return spans, NO_TEST
-        return spans, Test(selectors, attributes, q_key, quality_key, q, quality, news)
+        return spans, Test(selectors, attributes, q_key, quality_key, q, quality, news, xpath)
 
-    def _span(self, atom: Atom, of_quality: bool) -> Span:
-        lane = self._vocabulary.acquire_lane(atom, of_quality)
+    def _left_of_xpath(self, constraints: tuple[str, ...], spans: list[Span]) -> tuple[XPathFilter, ...]:
+        """The constraints that no atom says, or for whose atom there is no column left; the others go to the spans."""
+        left: list[XPathFilter] = []
+        for compiled in dict.fromkeys(map(compile_xpath, constraints)):
+            if compiled.atom is not None and len(spans) < ATOMS_MAX:
+                spans.append(self._span(compiled.atom, "xml"))
+            else:
+                left.append(compiled)
+        return tuple(left)
+
+    def _span(self, atom: Atom, source: Source) -> Span:
+        lane = self._vocabulary.acquire_lane(atom, source)
         if isinstance(atom.low, str):
             code = float(self._vocabulary.texts.acquire(atom.low))
             return Span(lane, code, code)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import re2
 
-from hanse.filters import compile_q, compile_quality
-from hanse.model import InvalidInput, World
+from hanse.filters import compile_q, compile_quality, compile_xpath
+from hanse.model import InvalidInput, World, document_of
 
 if TYPE_CHECKING:
     from hanse.model import Geofence, Location, Notification, Selector, Subscription
@@ -29,6 +29,7 @@ def satisfies(
         and tells(subscription.news, notification)
         and passes_q(subscription.q, notification)
         and passes_quality(subscription.quality, notification)
+        and passes_xpath(subscription.xpath, notification)
         and lies_in(publisher_location, subscription.geofence)
         and lies_in(subscriber_location, notification.geofence)
     )
@@ -69,6 +70,14 @@ def passes_quality(quality: str, notification: Notification) -> bool:
     return not quality or compile_quality(quality).matches(notification.quality)
 
 
+def passes_xpath(constraints: tuple[str, ...], notification: Notification) -> bool:
+    """Every constraint finds something in the payload, or is true of it; what is no XML satisfies none."""
+    if not constraints:
+        return True
+    document = document_of(notification)
+    return document is not None and all(compile_xpath(constraint).matches(document) for constraint in constraints)
+
+
 def lies_in(location: Location | None, geofence: Geofence) -> bool:
     """An unknown location lies only in the whole world."""
     if location is None:
@@ -84,10 +93,15 @@ def compiled_pattern(pattern: str) -> Any:
         raise InvalidInput(f"the id_pattern {pattern!r} is not a regular expression (RE2): {error}") from error
 
 
-def check_filters(selectors: tuple[Selector, ...], q: str, quality: str) -> None:
+def check_filters(selectors: tuple[Selector, ...], q: str, quality: str, xpath: tuple[str, ...] = ()) -> None:
     """Compile everything that could not be compiled; InvalidInput says what it is."""
     for selector in selectors:
         if selector.id_pattern is not None:
             compiled_pattern(selector.id_pattern)
     compile_q(q)
     compile_quality(quality)
+    for constraint in xpath:
+        try:
+            compile_xpath(constraint)
+        except InvalidInput as error:
+            raise error.at(f"the XPath constraint {constraint[:60]!r}") from error

@@ -13,7 +13,7 @@ from hanse.model.geofence import (
     geofence_from_wkt,
     half_chord_squared,
 )
-from hanse.model.payload import check_payload
+from hanse.model.payload import Document, check_payload, document_of, parse_xml
 from hanse.model.values import BOTTOM, TOP, UNIT, Advertisement, Notification, ScopePath, Selector, Subscription
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "WORLD",
     "Advertisement",
     "Circle",
+    "Document",
     "Geofence",
     "InvalidInput",
     "Location",
@@ -34,7 +35,9 @@ __all__ = [
     "Subscription",
     "World",
     "check_payload",
+    "document_of",
     "geofence_from_geojson",
     "geofence_from_wkt",
     "half_chord_squared",
+    "parse_xml",
 ]

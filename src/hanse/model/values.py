@@ -16,7 +16,11 @@ from hanse.model.geofence import WORLD, Geofence, Location
 MAX_NAME = 2048
 MAX_SELECTORS = 64
 MAX_PAYLOAD = 1 << 20
-MEDIA_TYPES: Final = ("application/json", "application/xml")
+MAX_XPATHS = 32  # constraints of one subscription or advertisement
+MAX_XPATH_LENGTH = 4096
+JSON: Final = "application/json"
+XML: Final = "application/xml"
+MEDIA_TYPES: Final = (JSON, XML)
 TOP: Final = "⊤"  # stands in for the scope that a subscription leaves unstated
 UNIT: Final = "\x1f"  # between client and id, where a broker has made the id of a subscription unique in the federation
 BOTTOM: Final = "⊥"  # stands in for the scope that an advertisement leaves unstated
@@ -71,6 +75,16 @@ def _check_scopes(scopes: dict[str, str]) -> None:
 def _check_selectors(selectors: tuple[Selector, ...]) -> None:
     if len(selectors) > MAX_SELECTORS:
         raise InvalidInput(f"more than {MAX_SELECTORS} selectors")
+
+
+def _check_xpaths(xpaths: tuple[str, ...]) -> None:
+    if len(xpaths) > MAX_XPATHS:
+        raise InvalidInput(f"more than {MAX_XPATHS} XPath constraints")
+    for xpath in xpaths:
+        if not xpath.strip():
+            raise InvalidInput("an XPath constraint is empty; leave it out")
+        if len(xpath) > MAX_XPATH_LENGTH:
+            raise InvalidInput(f"an XPath constraint has {len(xpath)} characters; {MAX_XPATH_LENGTH} are allowed")
 
 
 class Notification(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,6 +142,7 @@ class Subscription(Struct, frozen=True, kw_only=True, omit_defaults=True):
     geofence: Geofence = WORLD
     scopes: dict[str, str] = {}
     expires_at_ms: int | None = None
+    xpath: tuple[str, ...] = ()  # all of them hold for the payload, which is XML
 
     def __post_init__(self) -> None:
         for part in self.id.split(UNIT):
@@ -136,6 +151,8 @@ class Subscription(Struct, frozen=True, kw_only=True, omit_defaults=True):
         _check_selectors(self.selectors)
         if self.scopes:
             _check_scopes(self.scopes)
+        if self.xpath:
+            _check_xpaths(self.xpath)
 
 
 class Advertisement(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -148,6 +165,7 @@ class Advertisement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     quality: str = ""
     scopes: dict[str, str] = {}
     expires_at_ms: int | None = None
+    xpath: tuple[str, ...] = ()  # all of them hold for the payload of whatever is published under it
 
     def __post_init__(self) -> None:
         _name(self.id, "the id of an advertisement")
@@ -155,3 +173,5 @@ class Advertisement(Struct, frozen=True, kw_only=True, omit_defaults=True):
         _check_selectors(self.selectors)
         if self.scopes:
             _check_scopes(self.scopes)
+        if self.xpath:
+            _check_xpaths(self.xpath)

@@ -14,8 +14,8 @@ import shapely
 from msgspec import Struct
 
 from hanse.filters import compile_q, compile_quality, values_at
-from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, selects, tells
-from hanse.model import EARTH_RADIUS_KM, Circle, Notification, Polygon, half_chord_squared
+from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, passes_xpath, selects, tells
+from hanse.model import EARTH_RADIUS_KM, Circle, Notification, Polygon, document_of, half_chord_squared
 from hanse.routing.export import ExportRule, export_types
 from hanse.routing.federation import way
 
@@ -103,6 +103,8 @@ def _advertised(world: World, n: Notification) -> Check:
         why = "states other scopes"
     elif not passes_quality(advertisement.quality, n):
         why = f"guarantees {_failing(compile_quality(advertisement.quality), n.quality)}"
+    elif not passes_xpath(advertisement.xpath, n):
+        why = f"promises {_failing_xpath(advertisement.xpath, n)}"
     words = f"The advertisement {name!r} {why}." if why else f"It is as the advertisement {name!r} says."
     return Check("advertised", passed=not why, words=words)
 
@@ -111,7 +113,7 @@ def _advertised(world: World, n: Notification) -> Check:
 
 
 def _selected(s: Subscription, n: Notification, whole: Notification) -> Iterator[Check]:
-    """Entities, attributes, news, `q` and quality, as far as the subscription asks for them."""
+    """Entities, attributes, news, `q`, quality and XPath, as far as the subscription asks for them."""
     if not s.selectors:
         yield Check("entities", passed=True, words="The subscription is about every entity and topic.")
     else:
@@ -132,6 +134,17 @@ def _selected(s: Subscription, n: Notification, whole: Notification) -> Iterator
         passed = passes_quality(s.quality, n)
         words = f"{s.quality} holds." if passed else f"{_failing(compile_quality(s.quality), n.quality)}."
         yield Check("quality", passed, words)
+    if s.xpath:
+        passed = passes_xpath(s.xpath, n)
+        taken = " Export rules have taken it out." if whole.payload and not n.payload else ""
+        words = f"{' and '.join(s.xpath)} {'holds' if len(s.xpath) == 1 else 'hold'}."
+        yield Check("xpath", passed, words if passed else f"{_failing_xpath(s.xpath, n)}.{taken}")
+
+
+def _failing_xpath(constraints: tuple[str, ...], n: Notification) -> str:
+    """The first constraint on the payload that does not hold, and why."""
+    failing = next(constraint for constraint in constraints if not passes_xpath((constraint,), n))
+    return f"{failing}, but {'the payload has no such thing' if document_of(n) is not None else 'there is no XML payload'}"
 
 
 def _failing(filter_: Filter, values: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hanse.matching import satisfies
-from hanse.matching.meaning import carries, passes_q, tells
+from hanse.matching.meaning import carries, passes_q, passes_xpath, tells
 from hanse.routing import messages as m
 from hanse.routing.recent import remember
 from hanse.routing.settings import DELIVERED_KEPT, REQUESTS_WAITING_MAX, STAYS_KEPT, WAITING_MAX
@@ -251,6 +251,7 @@ class Handovers:
         """What waited is the client's; but where less of it may be seen, that must be what the client asked for."""
         broker, subscription, n = self.broker, client.subscriptions[waited.subscription], waited.notification
         asked = carries(subscription.attributes, n) and tells(subscription.news, n) and passes_q(subscription.q, n)
+        asked = asked and passes_xpath(subscription.xpath, n)
         if asked or not broker.federation.hides_attributes:
             broker.deliver(subscription, n, waited.home)
         else:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from hanse.filters import compile_quality
-from hanse.matching.meaning import passes_q, satisfies, selects
+from hanse.matching.meaning import passes_q, passes_xpath, satisfies, selects
 from hanse.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class World(Struct):
             and passes_q(advertisement.q, notification)
             and notification.scopes in ({}, advertisement.scopes)
             and compile_quality(advertisement.quality).matches(notification.quality)
+            and passes_xpath(advertisement.xpath, notification)
         )
 
     def reaches(self, published: Notification, subscription: Subscription) -> bool:

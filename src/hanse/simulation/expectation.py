@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, selects, tells
+from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, passes_xpath, selects, tells
 from hanse.model import Advertisement, Location, Notification, Subscription
 from hanse.routing import messages as m
 from hanse.scopes import ALWAYS, NEVER, Scopes
@@ -215,6 +215,7 @@ def _fits(s: Subscription, n: Notification, publication: Publication) -> bool:
         and tells(s.news, n)
         and passes_q(s.q, n)
         and passes_quality(s.quality, n)
+        and passes_xpath(s.xpath, n)
         and lies_in(publication.location, s.geofence)
         and (s.expires_at_ms is None or s.expires_at_ms > publication.at_ms)
     )

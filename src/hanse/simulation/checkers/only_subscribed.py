@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hanse.matching.meaning import carries, passes_q, passes_quality, selects, tells
+from hanse.matching.meaning import carries, passes_q, passes_quality, passes_xpath, selects, tells
 from hanse.simulation.checkers.trace import Trace, Violation
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def check(trace: Trace) -> Iterator[Violation]:
             and tells(s.news, n)
             and passes_q(s.q, n)
             and passes_quality(s.quality, n)
+            and passes_xpath(s.xpath, n)
             for s in trace.subscribed.get(got.asked, ())
             for n in published.seen_by(got.asked)
         ):
