@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from hanse.ngsild.errors import NgsiLdError
 from hanse.ngsild.query import EntitySelector
-from hanse.ngsild.registrations import Registration, entity_fits, place_fits
+from hanse.ngsild.registrations import Registration, entity_fits, may_satisfy, place_fits
 from hanse.ngsild.scope_query import scope_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hanse.ngsild.entity import Entity
-    from hanse.ngsild.geo import GeoQuery
+    from hanse.ngsild.query import EntityQuery
     from hanse.ngsild.registrations import EntityInfo
 
 EXCLUSIVE: Final = "exclusive"
@@ -134,11 +134,16 @@ def asked_of(
     return shares
 
 
-def may_have(registration: Registration, scope_q: str, geo: GeoQuery | None) -> bool:
-    """Whether a source may have what is in such scopes and places; one that says nothing of its own may have anything."""
-    if scope_q and registration.scopes and not scope_matches(scope_q, registration.scopes):
+def may_have(registration: Registration, query: EntityQuery) -> bool:
+    """Whether a source may have what is in such scopes and places, and of such quality.
+
+    One that says nothing of its own may have anything.
+    """
+    if query.scope_q and registration.scopes and not scope_matches(query.scope_q, registration.scopes):
         return False
-    return geo is None or "location" not in registration.document or place_fits(registration.document, geo)
+    if not may_satisfy(registration, query.quality):
+        return False
+    return query.geo is None or "location" not in registration.document or place_fits(registration.document, query.geo)
 
 
 def narrowed(registration: Registration, selector: EntitySelector) -> EntitySelector:

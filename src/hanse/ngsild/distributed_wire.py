@@ -13,6 +13,7 @@ import msgspec
 from hanse.filters import rename_attributes
 from hanse.ngsild.contexts import CORE, Context, is_empty
 from hanse.ngsild.entity import LOCATION, RESERVED_MEMBERS
+from hanse.ngsild.quality import shown_quality
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -132,12 +133,14 @@ def selector_bodies(selector: EntitySelector, context: Context) -> list[dict[str
 
 
 def filter_params(query: EntityQuery, context: Context) -> dict[str, str]:
-    """q, the scope query and the geo-query, as URL parameters."""
+    """q, the scope query, the geo-query and what is asked of quality, as URL parameters."""
     params: dict[str, str] = {}
     if query.q:
         params["q"] = rename_attributes(query.q, context.compact_iri)
     if query.scope_q:
         params["scopeQ"] = query.scope_q
+    if query.quality:
+        params["qualityQ"] = shown_quality(query.quality, context)
     if query.geo is not None:
         params |= {
             name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -148,7 +151,8 @@ def filter_params(query: EntityQuery, context: Context) -> dict[str, str]:
 
 def filter_members(query: EntityQuery, context: Context) -> dict[str, Any]:
     """The same as members of a Query."""
-    members: dict[str, Any] = {name: value for name, value in filter_params(query, context).items() if name in ("q", "scopeQ")}
+    said = filter_params(query, context)
+    members: dict[str, Any] = {name: said[name] for name in ("q", "scopeQ", "qualityQ") if name in said}
     if query.geo is not None:
         members["geoQ"] = geo_members(query.geo, context)
     return members

@@ -16,6 +16,7 @@ from hanse.model import InvalidInput
 from hanse.ngsild.errors import BadRequestData, InvalidRequest, TooManyResults
 from hanse.ngsild.geo import parse_geo_query
 from hanse.ngsild.ordering import expand_head, expand_member, parse_order_by
+from hanse.ngsild.quality import parse_quality
 from hanse.ngsild.query import EntityQuery, EntitySelector
 from hanse.ngsild.representation import ENTITY_PARTS, NO_DATASET, Format, Projection, View
 from hanse.ngsild.scope_query import parse_scope_query
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hanse.ngsild.contexts import Context
+    from hanse.quality import Registry
 
 __all__ = ["View", "expand_q", "parse_projection", "parse_query", "parse_query_body", "parse_view"]
 
@@ -64,12 +66,12 @@ class Limits(Protocol):
 # --- what is asked for ------------------------------------------------------------------------------------------------
 
 
-def parse_query(params: Mapping[str, str], context: Context, limits: Limits) -> EntityQuery:
-    """What the URL parameters of a query ask for. Raises BadRequestData and its like."""
+def parse_query(params: Mapping[str, str], context: Context, limits: Limits, criteria: Registry | None = None) -> EntityQuery:
+    """What the URL parameters of a query ask for, quality by these criteria. Raises BadRequestData and its like."""
     selector = _selector(params.get("type"), params.get("id"), params.get("idPattern"), context)
     if params.get("type", "").strip() == ANY_TYPE and flag(params, "local", default=True) is False:
         raise BadRequestData("type=* asks for what is stored here, so local cannot be false")
-    return _query((selector,) if selector != EntitySelector() else (), params, context, limits, params)
+    return _query((selector,) if selector != EntitySelector() else (), params, context, limits, params, criteria)
 
 
 def _query(
@@ -78,6 +80,7 @@ def _query(
     context: Context,
     limits: Limits,
     page: Mapping[str, str],
+    criteria: Registry | None,
 ) -> EntityQuery:
     q = params.get("q") or ""
     if params.get("csf"):
@@ -97,6 +100,7 @@ def _query(
         q=expand_q(q, context, names_of(params.get("expandValues"), "expandValues")),
         geo=geo,
         scope_q=scope_q,
+        quality=parse_quality(params["qualityQ"], context, criteria) if params.get("qualityQ") else "",
         dataset_ids=dataset_ids_of(params.get("datasetId")),
         order_by=_order_by(params, context),
         limit=limit,
@@ -345,7 +349,7 @@ def _projected(name: str, what: str, context: Context) -> str:
 
 # --- a query by POST --------------------------------------------------------------------------------------------------
 
-_TEXTS: Final = ("q", "csf", "scopeQ", "lang", "join", "geometryProperty", "format")
+_TEXTS: Final = ("q", "csf", "scopeQ", "qualityQ", "lang", "join", "geometryProperty", "format")
 _LISTS: Final = ("attrs", "pick", "omit", "datasetId", "containedBy", "expandValues", "jsonKeys", "options")
 # read elsewhere, or without meaning for the state of an entity
 _OTHERS: Final = ("type", "@context", "entities", "geoQ", "joinLevel", "ordering", "temporalQ", "local", "aggrParams")
@@ -355,13 +359,19 @@ _ORDERING: Final = frozenset({"orderBy", "collation", "coordinates", "geometry"}
 
 
 def parse_query_body(
-    body: Any, params: Mapping[str, str], context: Context, limits: Limits, *, geojson: bool = False
+    body: Any,
+    params: Mapping[str, str],
+    context: Context,
+    limits: Limits,
+    criteria: Registry | None = None,
+    *,
+    geojson: bool = False,
 ) -> tuple[EntityQuery, View]:
     """What a Query (5.2.23) asks for; paging and options come as URL parameters. Raises BadRequestData and its like."""
     members = query_members(body)
     said: dict[str, Any] = dict(params) | members
     selectors = parse_selectors(body["entities"], context) if "entities" in body else ()
-    query = _query(selectors, said, context, limits, params)
+    query = _query(selectors, said, context, limits, params, criteria)
     texts = {name: value for name, value in said.items() if isinstance(value, str)}
     return query, parse_view(texts, context, geojson=geojson)
 

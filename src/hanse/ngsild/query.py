@@ -16,6 +16,7 @@ from hanse.filters import compile_q
 from hanse.filters.patterns import pattern_search
 from hanse.ngsild.entity import Entity
 from hanse.ngsild.geo import GeoQuery, geo_matches
+from hanse.ngsild.quality import QualityOf, plain_quality, quality_matches
 from hanse.ngsild.scope_query import scope_matches
 from hanse.ngsild.selection import types_match
 
@@ -46,6 +47,7 @@ class EntityQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     q: str = ""  # with expanded names, as `compile_q` takes it
     geo: GeoQuery | None = None
     scope_q: str = ""
+    quality: str = ""  # with expanded names and numbers only, as `compile_quality` takes it
     dataset_ids: tuple[str, ...] = ()  # which instances are shown; it selects no entities
     order_by: tuple[Order, ...] = ()
     limit: int = 20
@@ -56,8 +58,11 @@ class EntityQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 Direction: TypeAlias = Literal["asc", "desc"]
 
 
-def matches(query: EntityQuery, entity: Entity) -> bool:
-    """Whether the entity is what the query asks for: the plain meaning, cheapest tests first."""
+def matches(query: EntityQuery, entity: Entity, quality_of: QualityOf = plain_quality) -> bool:
+    """Whether the entity is what the query asks for: the plain meaning, cheapest tests first.
+
+    `quality_of` says what its quality is; by default, what it is just now by the starting set of criteria.
+    """
     if query.selectors and not any(selects(selector, entity) for selector in query.selectors):
         return False
     if query.attrs and not any(name in entity.attributes for name in query.attrs):
@@ -66,7 +71,9 @@ def matches(query: EntityQuery, entity: Entity) -> bool:
         return False
     if query.q and not q_predicate(query.q)(entity):
         return False
-    return query.geo is None or geo_matches(query.geo, entity.attributes)
+    if query.geo is not None and not geo_matches(query.geo, entity.attributes):
+        return False
+    return not query.quality or quality_matches(query.quality, quality_of(entity))
 
 
 def selects(selector: EntitySelector, entity: Entity) -> bool:

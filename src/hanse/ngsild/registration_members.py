@@ -284,6 +284,13 @@ def _scope(value: Any, _context: Context) -> str | list[str]:
     return value  # type: ignore[no-any-return]
 
 
+def _quality(value: Any, _context: Context) -> str:
+    """As it was written: `registrations` reads it, by the criteria that are known."""
+    if not isinstance(value, str) or not value.strip():
+        raise BadRequestData("qualityQ is a text like temperature.precision>=40;freshness<=60, not empty")
+    return value
+
+
 CHECKS: Final[dict[str, Callable[[Any, Context], Any]]] = {
     "id": _id,
     "type": _type,
@@ -301,6 +308,7 @@ CHECKS: Final[dict[str, Callable[[Any, Context], Any]]] = {
     "observationInterval": _interval("observationInterval"),
     "mode": _mode,
     "operations": _operations,
+    "qualityQ": _quality,
     "refreshRate": _refresh_rate,
     "scope": _scope,
     **{name: _geometry(name) for name in GEO_MEMBERS},

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hanse.ngsild.contexts import Context
+    from hanse.quality import Registry
 
 Reason: TypeAlias = Literal["newlyMatching", "updated", "noLongerMatching"]
 
@@ -56,21 +57,24 @@ class RegistrationSubscription(Struct, frozen=True, kw_only=True, omit_defaults=
             geo=query.geo,
             csf=self.csf,
             scope_q=query.scope_q,
+            quality=query.quality,
             time=None if self.temporal_q is None else parse_time_query(self.temporal_q),
         )
 
 
-def parse_registration_subscription(body: Any, context: Context, now: str) -> RegistrationSubscription:
-    base = parse_subscription(body, context, now, new_id=f"urn:ngsi-ld:Subscription:{uuid4()}")
+def parse_registration_subscription(
+    body: Any, context: Context, now: str, criteria: Registry | None = None
+) -> RegistrationSubscription:
+    base = parse_subscription(body, context, now, criteria, new_id=f"urn:ngsi-ld:Subscription:{uuid4()}")
     return _with_sources(RegistrationSubscription(base=base), body, context)
 
 
 def patch_registration_subscription(
-    old: RegistrationSubscription, body: Any, context: Context, now: str
+    old: RegistrationSubscription, body: Any, context: Context, now: str, criteria: Registry | None = None
 ) -> RegistrationSubscription:
     if isinstance(body, dict) and "type" in body and body["type"] is None:
         raise BadRequestData('the type of a subscription is "Subscription"; it cannot be taken away')
-    base = patch_subscription(old.base, body, context, now)
+    base = patch_subscription(old.base, body, context, now, criteria)
     return _with_sources(msgspec.structs.replace(old, base=base), body, context)
 
 

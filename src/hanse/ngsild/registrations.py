@@ -23,6 +23,7 @@ from hanse.ngsild.entity import NGSI_LD
 from hanse.ngsild.entity_maps import moment
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.geo import GeoQuery, parse_geo_query, value_matches
+from hanse.ngsild.quality import parse_quality, parse_quality_member
 from hanse.ngsild.query import EntityQuery, EntitySelector, matches
 from hanse.ngsild.registration_members import (
     CHECKS,
@@ -39,12 +40,14 @@ from hanse.ngsild.registration_members import (
 from hanse.ngsild.scope_query import parse_scope_query, scope_matches
 from hanse.ngsild.selection import parse_type_query, types_match
 from hanse.ngsild.uris import check_uri
+from hanse.quality.contracts import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.entity import Entity
+    from hanse.quality import Registry
 
 Timerel: TypeAlias = Literal["before", "after", "between"]
 
@@ -78,6 +81,7 @@ class Registration(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     dataset_ids: frozenset[str] = frozenset()
     expires_at: datetime | None = None
+    quality: str = ""  # what it guarantees: its qualityQ with expanded names and numbers only
 
     def is_over(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
@@ -87,34 +91,49 @@ class _Stored(Struct):
     document: dict[str, Any]
     created_at: str
     modified_at: str
+    quality: str = ""
 
 
 # --- reading, changing, showing -----------------------------------------------------------------------------------------
 
 
-def parse_registration(body: Any, context: Context, now: str) -> Registration:
-    """A new registration; it gets an id if it brings none."""
+def parse_registration(body: Any, context: Context, now: str, criteria: Registry | None = None) -> Registration:
+    """A new registration, its guarantee by these criteria; it gets an id if it brings none."""
     document = expanded_members(body, context)
     if "type" not in document:
         raise BadRequestData(f"the type is missing; it is {TYPE}")
-    return _checked({"id": f"urn:ngsi-ld:{TYPE}:{uuid4()}", **document}, now, now, now)
+    quality = _guarantee(document, context, criteria)
+    return _checked({"id": f"urn:ngsi-ld:{TYPE}:{uuid4()}", **document}, now, now, now, quality)
 
 
-def patch_registration(registration: Registration, body: Any, context: Context, now: str) -> Registration:
+def patch_registration(
+    registration: Registration, body: Any, context: Context, now: str, criteria: Registry | None = None
+) -> Registration:
     """What a fragment makes of it (5.5.8): each member takes the place of the old one, null takes it away."""
     fragment = expanded_members(body, context, is_fragment=True)
     if fragment.get("id", registration.id) != registration.id:
         raise BadRequestData("the id of a registration cannot change; register it anew")
     document = {name: value for name, value in (registration.document | fragment).items() if value is not None}
-    return _checked(document, registration.created_at, now, now if "expiresAt" in fragment else None)
+    quality = _guarantee(document, context, criteria) if "qualityQ" in fragment else registration.quality
+    return _checked(document, registration.created_at, now, now if "expiresAt" in fragment else None, quality)
 
 
-def _checked(document: dict[str, Any], created_at: str, modified_at: str, now: str | None) -> Registration:
+def _guarantee(document: Mapping[str, Any], context: Context, criteria: Registry | None) -> str:
+    """What a document guarantees of quality; it must be possible to keep."""
+    if "qualityQ" not in document:
+        return ""
+    quality = parse_quality_member(document["qualityQ"], context, criteria)
+    if missing := check(quality, "").missing:
+        raise BadRequestData(f"qualityQ: {'; '.join(missing)}")
+    return quality
+
+
+def _checked(document: dict[str, Any], created_at: str, modified_at: str, now: str | None, quality: str) -> Registration:
     """What the members say together, once each of them is right. `now`: an end before that makes no sense."""
     for name in MANDATORY:
         if name not in document:
             raise BadRequestData(f"{name} is missing; a registration needs it")
-    registration = _read(document, created_at, modified_at)
+    registration = _read(document, created_at, modified_at, quality)
     if now is not None and registration.is_over(moment(now, "now")):
         raise BadRequestData("expiresAt is in the past; leave it out for a registration without an end")
     if registration.mode == "exclusive":
@@ -128,7 +147,7 @@ def _checked(document: dict[str, Any], created_at: str, modified_at: str, now: s
     return registration
 
 
-def _read(document: dict[str, Any], created_at: str, modified_at: str) -> Registration:
+def _read(document: dict[str, Any], created_at: str, modified_at: str, quality: str) -> Registration:
     scope = document.get("scope", [])
     mode = document.get("mode", INCLUSIVE)
     can_do = document.get("operations", ("retrieveOps",) if mode == "auxiliary" else DEFAULT_OPERATIONS)
@@ -144,6 +163,7 @@ def _read(document: dict[str, Any], created_at: str, modified_at: str) -> Regist
         scopes=(scope,) if isinstance(scope, str) else tuple(scope),
         dataset_ids=frozenset(document.get("datasetId", ())),
         expires_at=moment(document["expiresAt"], "expiresAt") if "expiresAt" in document else None,
+        quality=quality,
     )
 
 
@@ -160,12 +180,14 @@ def _registration_info(info: Mapping[str, Any]) -> RegistrationInfo:
 
 
 def encode_registration(registration: Registration) -> bytes:
-    return msgspec.json.encode(_Stored(registration.document, registration.created_at, registration.modified_at))
+    return msgspec.json.encode(
+        _Stored(registration.document, registration.created_at, registration.modified_at, registration.quality)
+    )
 
 
 def decode_registration(data: bytes) -> Registration:
     stored = msgspec.json.decode(data, type=_Stored)
-    return _read(stored.document, stored.created_at, stored.modified_at)
+    return _read(stored.document, stored.created_at, stored.modified_at, stored.quality)
 
 
 def represent_registration(registration: Registration, context: Context, *, sys_attrs: bool = False) -> dict[str, Any]:
@@ -216,12 +238,13 @@ class Sought(Struct, frozen=True, kw_only=True):
     geo: GeoQuery | None = None
     csf: str = ""  # on the members and properties of the registration itself
     scope_q: str = ""
+    quality: str = ""  # what must be possible under the guarantee of the source
     time: TimeQuery | None = None  # None: sources of what holds now, not of history
     operations: frozenset[str] = frozenset()  # any of them; none: whatever the source can do
     passed: frozenset[str] = frozenset()  # aliases of sources that a request has been through: going back would be a loop
 
 
-def parse_sought(params: Mapping[str, str], context: Context) -> Sought:
+def parse_sought(params: Mapping[str, str], context: Context, criteria: Registry | None = None) -> Sought:
     """The URL parameters of a discovery (6.8.3.2). Raises BadRequestData."""
     types = parse_type_query(params["type"], context) if "type" in params else ()
     ids = tuple(check_uri(item.strip(), "an id") for item in params["id"].split(",")) if "id" in params else ()
@@ -248,6 +271,7 @@ def parse_sought(params: Mapping[str, str], context: Context) -> Sought:
         geo=geo,
         csf=parse_csf(params["csf"], context) if params.get("csf") else "",
         scope_q=scope_q,
+        quality=parse_quality(params["qualityQ"], context, criteria) if params.get("qualityQ") else "",
         time=parse_time_query(params) if "timerel" in params or "timeAt" in params else None,
     )
 
@@ -330,6 +354,8 @@ def _source_fits(registration: Registration, sought: Sought) -> bool:
         return False
     if sought.operations and not sought.operations & registration.operations:
         return False
+    if not may_satisfy(registration, sought.quality):
+        return False
     if sought.passed and document.get("contextSourceAlias") in sought.passed:
         return False
     if not scope_matches(sought.scope_q, registration.scopes):
@@ -339,6 +365,11 @@ def _source_fits(registration: Registration, sought: Sought) -> bool:
     return not sought.csf or bool(
         compile_q(sought.csf).matches({"mode": INCLUSIVE, "operations": [*DEFAULT_OPERATIONS], **document})
     )
+
+
+def may_satisfy(registration: Registration, quality: str) -> bool:
+    """Whether what a source guarantees leaves room for what is asked; one that guarantees nothing may have any quality."""
+    return not quality or not registration.quality or check(registration.quality, quality).kind != "impossible"
 
 
 def _times_fit(document: Mapping[str, Any], time: TimeQuery | None) -> bool:
@@ -437,5 +468,6 @@ def advertisement(registration: Registration, client: str) -> Advertisement:
         id=registration.id,
         client=client,
         selectors=tuple(selectors) if len(selectors) <= MAX_SELECTORS else (),
+        quality=registration.quality,
         expires_at_ms=None if registration.expires_at is None else int(registration.expires_at.timestamp() * 1000),
     )

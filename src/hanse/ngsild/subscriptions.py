@@ -19,6 +19,7 @@ from hanse.model import WORLD, InvalidInput, Location, Selector, Subscription
 from hanse.ngsild.entity import NULL, Change
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
 from hanse.ngsild.geofences import geofence_of
+from hanse.ngsild.quality import default_measure, parse_quality_member
 from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, matches
 from hanse.ngsild.scope_query import scope_keys, scope_prefixes
 from hanse.ngsild.subscription_members import (
@@ -38,6 +39,8 @@ from hanse.ngsild.uris import check_uri
 
 if TYPE_CHECKING:
     from hanse.ngsild.contexts import Context
+    from hanse.ngsild.quality import QualityOf
+    from hanse.quality import Registry
 
 CLIENT: Final = "ngsi-ld/"  # what the names of the core's clients begin with that stand for such subscriptions
 
@@ -53,6 +56,7 @@ class NgsiSubscription(Struct, frozen=True, kw_only=True, omit_defaults=True, di
     description: str | None = None
     given_q: str = ""  # as it came, to be shown again
     given_geo: dict[str, Any] | None = None
+    given_quality: str = ""
     csf: str = ""
     watched: tuple[str, ...] = ()
     triggers: tuple[Trigger, ...] = ()  # none: the default ones
@@ -140,13 +144,16 @@ def _when(triggers: tuple[Trigger, ...], watched: tuple[str, ...]) -> _When:
     return _When("entityCreated" in chosen, "entityDeleted" in chosen, updated, frozenset(kinds), frozenset(watched))
 
 
-def fires(subscription: NgsiSubscription, change: Change, now_ms: int) -> bool:
-    """Whether a change is one that this subscription wants to hear of: live, triggered, and the query would match."""
+def fires(subscription: NgsiSubscription, change: Change, now_ms: int, quality_of: QualityOf | None = None) -> bool:
+    """Whether a change is one that this subscription wants to hear of: live, triggered, and the query would match.
+
+    `quality_of` says what the quality of the entity was when the change was accepted; without it, the default measure does.
+    """
     return (
         subscription.time_interval_s is None
         and subscription.is_live(now_ms)
         and is_triggered(subscription, change)
-        and matches(subscription.query, change.entity)
+        and matches(subscription.query, change.entity, quality_of or default_measure().of_entity(change.at))
     )
 
 
@@ -214,6 +221,7 @@ def core_subscription(subscription: NgsiSubscription) -> Subscription:
         selectors=selectors if len(selectors) <= ENTITIES_MAX else (),
         news=_awaited(subscription),
         q="" if _asks_of_entity(query.q) else query.q,
+        quality=query.quality,
         geofence=WORLD if query.geo is None else geofence_of(query.geo),
         scopes=subscription.scopes,
         expires_at_ms=subscription.expires_ms,
@@ -254,20 +262,24 @@ def subscriber_location(subscription: NgsiSubscription) -> Location | None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def parse_subscription(body: Any, context: Context, now: str, *, new_id: str = "") -> NgsiSubscription:
-    """A whole subscription; one without an id gets `new_id`. Raises BadRequestData."""
+def parse_subscription(
+    body: Any, context: Context, now: str, criteria: Registry | None = None, *, new_id: str = ""
+) -> NgsiSubscription:
+    """A whole subscription, quality by these criteria; one without an id gets `new_id`. Raises BadRequestData."""
     if not isinstance(body, dict):
         raise BadRequestData("a subscription is a JSON object")
     if body.get("type") != "Subscription":
         raise BadRequestData('the type of a subscription is "Subscription"')
     id_ = check_uri(body["id"], "the id of the subscription") if body.get("id") is not None else new_id
-    fields = _members(body, context, is_patch=False)
+    fields = _members(body, context, criteria, is_patch=False)
     if fields.get("notification") is None:
         raise BadRequestData("a subscription needs a notification with an endpoint")
     return _checked(NgsiSubscription(**fields, id=id_, context=context.source, created_at=now, modified_at=now), fields, now)
 
 
-def patch_subscription(old: NgsiSubscription, body: Any, context: Context, now: str) -> NgsiSubscription:
+def patch_subscription(
+    old: NgsiSubscription, body: Any, context: Context, now: str, criteria: Registry | None = None
+) -> NgsiSubscription:
     """The subscription with the members of the patch in the place of its own; null takes a member away. Raises BadRequestData."""
     if not isinstance(body, dict):
         raise BadRequestData("a patch of a subscription is a JSON object")
@@ -275,7 +287,7 @@ def patch_subscription(old: NgsiSubscription, body: Any, context: Context, now: 
         raise BadRequestData('the type of a subscription is "Subscription"')
     if body.get("id", old.id) != old.id:
         raise BadRequestData(f"the id of a subscription cannot be changed; leave it out, or write {old.id}")
-    fields = _members(body, context, is_patch=True)
+    fields = _members(body, context, criteria, is_patch=True)
     if "notification" in fields and fields["notification"] is None:
         raise BadRequestData("a subscription needs its notification; it can be replaced, not removed")
     parts = fields.pop("query", None)
@@ -284,7 +296,7 @@ def patch_subscription(old: NgsiSubscription, body: Any, context: Context, now: 
     return _checked(msgspec.structs.replace(old, **fields, modified_at=now), fields, now)
 
 
-def _members(body: dict[str, Any], context: Context, *, is_patch: bool) -> dict[str, Any]:
+def _members(body: dict[str, Any], context: Context, criteria: Registry | None, *, is_patch: bool) -> dict[str, Any]:
     """Fields of `NgsiSubscription` for the members of a body. A null member is its default, or in a new one no member at all."""
     fields: dict[str, Any] = {}
     query: dict[str, Any] = {}
@@ -297,6 +309,9 @@ def _members(body: dict[str, Any], context: Context, *, is_patch: bool) -> dict[
             fields[field] = _DEFAULTS[field] if absent else _read(read, value, name, context)
         elif name == "expiresAt":
             fields["expires_at"], fields["expires_ms"] = (None, None) if absent else (value, instant_ms(value, name))
+        elif name == "qualityQ":
+            query["quality"] = "" if absent else parse_quality_member(value, context, criteria)
+            fields["given_quality"] = "" if absent else value
         elif name in QUERY_READERS:
             field, empty, read = QUERY_READERS[name]
             query[field] = empty if absent else _read(read, value, name, context)
@@ -365,6 +380,7 @@ def subscription_to_json(
         q=subscription.given_q,
         geoQ=_geo_to_json(subscription, context),
         scopeQ=query.scope_q,
+        qualityQ=subscription.given_quality,
         csf=subscription.csf,
         datasetId=list(query.dataset_ids),
         lang=subscription.lang,

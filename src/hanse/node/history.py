@@ -57,7 +57,7 @@ class History:
         """The evolution of the entities that match (`only` among these), and how many do if that is asked for."""
 
         def work(connection: sqlite3.Connection) -> tuple[Page, int | None]:
-            found = find(connection, query, temporal, only)
+            found = find(connection, query, temporal, only, measure=self._store.measure)
             page = stored.read(connection, found.ids, temporal, _wanted(view), self._instances, found.windows)
             return page, found.count
 
@@ -66,7 +66,8 @@ class History:
     async def ids(self, query: EntityQuery, temporal: TemporalQuery) -> list[str]:
         """Of all entities that match, whatever limit and offset say."""
         every = msgspec.structs.replace(query, limit=sys.maxsize, offset=0, count=False)
-        return (await self._store.read(lambda connection: find(connection, every, temporal))).ids
+        measure = self._store.measure
+        return (await self._store.read(lambda connection: find(connection, every, temporal, measure=measure))).ids
 
     # --- writing ----------------------------------------------------------------------------------------------------
 

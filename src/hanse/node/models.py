@@ -63,6 +63,7 @@ class Models:
         self._kept: dict[str, KeptModel] = {}  # by type; those that are deleted, too
         self._compiled: dict[str, CompiledModel] = {}
         self.active: dict[str, tuple[CompiledModel, Mode]] = {}  # those that are not off
+        self._required: dict[str, frozenset[str]] = {}  # type -> what its model requires; a new one whenever models change
         self._told: dict[str, float] = {}  # type -> when the log had a line about it
         settings = tenant.settings.models
         self._default: Mode = settings.default
@@ -97,6 +98,20 @@ class Models:
         found = self._compiled.get(type_)
         if found is None:
             found = self._compiled[type_] = resolve(self.get(type_).model, self.there())
+        return found
+
+    def required(self, type_: str) -> frozenset[str]:
+        """The attributes that the model of a type requires; none, if there is no model. May be asked by any thread."""
+        known = self._required
+        found = known.get(type_)
+        if found is None:
+            there = {name: kept.model for name, kept in self._kept.copy().items() if not kept.model.is_deleted}
+            try:
+                model = resolve(there[type_], there) if type_ in there else None
+            except BadRequestData:  # its parent is not here
+                model = None
+            properties = model.properties.values() if model is not None else ()
+            found = known[type_] = frozenset(one.uri for one in properties if one.is_required)
         return found
 
     def mode(self, type_: str) -> Mode:
@@ -190,6 +205,7 @@ class Models:
         return [type_ for _, type_ in deleted[: max(0, len(deleted) - DELETED_MAX)]]
 
     def _activate(self) -> None:
+        self._required = {}
         active: dict[str, tuple[CompiledModel, Mode]] = {}
         for type_ in self.there():
             mode = self.mode(type_)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from hanse.model import Geofence, Location, Subscription
+    from hanse.model import Notification, Subscription
     from hanse.ngsild.entity import Change
     from hanse.node.federation.reading import Reading
     from hanse.node.store import Write
@@ -43,8 +43,8 @@ class Router(Protocol):
     def failed(self) -> None:
         """What was taken could not be stored."""
 
-    def changed(self, change: Change, id_: str, where: Location | None, geofence: Geofence) -> list[m.Effect]:
-        """An entity has changed, for all of the federation."""
+    def changed(self, change: Change, notification: Notification) -> list[m.Effect]:
+        """An entity has changed, for all of the federation: what is told of it here."""
 
     def core(self, subscription: Subscription) -> Subscription:
         """What the broker holds of a subscription."""
@@ -77,7 +77,7 @@ class Alone:
 
     def failed(self) -> None: ...
 
-    def changed(self, change: Change, id_: str, where: Location | None, geofence: Geofence) -> list[m.Effect]:
+    def changed(self, change: Change, notification: Notification) -> list[m.Effect]:
         raise NotImplementedError  # a change here is an ordinary publication
 
     def core(self, subscription: Subscription) -> Subscription:

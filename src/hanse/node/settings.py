@@ -159,6 +159,21 @@ class ModelSection(Struct, frozen=True, forbid_unknown_fields=True):
     ] = {}
 
 
+class QualitySection(Struct, frozen=True, forbid_unknown_fields=True):
+    """Quality of context: what qualityQ asks for."""
+
+    criteria: Annotated[
+        str, Meta(description="A file with criteria (TOML), beside the starting set or in place of some of it.")
+    ] = ""
+    expected: Annotated[
+        dict[str, tuple[str, ...]],
+        Meta(
+            description="The attributes that make entities of a type complete, by short names or URIs; without an entry, those "
+            'that its data model requires: { "Room" = ["temperature", "humidity"] }'
+        ),
+    ] = {}
+
+
 class TenantSection(Struct, frozen=True, forbid_unknown_fields=True):
     """Tenants: data of others, kept apart, chosen by the header NGSILD-Tenant."""
 
@@ -221,6 +236,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     federation: FederationSection = FederationSection()
     links: Annotated[list[LinkSettings], Meta(description="Links to other nodes of the federation.")] = []
     models: ModelSection = ModelSection()
+    quality: QualitySection = QualitySection()
     tenants: TenantSection = TenantSection()
     log: LogSection = LogSection()
 
@@ -286,9 +302,11 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"it is not TOML: {str(error) or 'nested too deep'}", place=place) from error
     _refuse_unknown(raw, place)
     folder = path.parent
-    store, contexts = raw.get("store"), raw.get("contexts")
-    if isinstance(store, dict) and isinstance(store.get("data"), str) and store["data"]:
-        store["data"] = str(folder / store["data"])
+    contexts = raw.get("contexts")
+    for section, key in (("store", "data"), ("quality", "criteria")):
+        values = raw.get(section)
+        if isinstance(values, dict) and isinstance(values.get(key), str) and values[key]:
+            values[key] = str(folder / values[key])
     if isinstance(contexts, dict):
         raw["contexts"] = located(contexts, folder, f"{place}: [contexts]")
     return raw

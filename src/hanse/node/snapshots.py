@@ -196,7 +196,7 @@ class Snapshots:
             if "temporalQ" not in query:
                 return await self._copy(source, target, self._parsed(query, context))
             asked, temporal = self._parsed_temporal(query, context)
-            ids = await source.read(lambda connection: find(connection, asked, temporal).ids)
+            ids = await source.read(lambda connection: find(connection, asked, temporal, measure=source.measure).ids)
             await copy_history(source, target, ids, temporal)
         except NgsiLdError as error:
             return error
@@ -206,7 +206,7 @@ class Snapshots:
             return len(ids)
 
     def _parsed(self, query: dict[str, Any], context: Context) -> EntityQuery:
-        asked, _ = parse_query_body(query, {}, context, self._tenant.settings.limits)
+        asked, _ = parse_query_body(query, {}, context, self._tenant.settings.limits, self._tenant.measure.registry)
         return msgspec.structs.replace(asked, limit=ENTITIES_MAX, offset=0, count=False)
 
     def _parsed_temporal(self, query: dict[str, Any], context: Context) -> tuple[EntityQuery, TemporalQuery]:
@@ -240,6 +240,7 @@ class Snapshots:
             store = Store.open(self._directory(), self._name(place), settings.store, query_ms_max=settings.limits.query_ms_max)
             view = self._open[place] = Tenant(self._tenant.name, store, self._tenant.settings, is_alone=True)
             view.contexts = self._tenant.contexts  # names mean the same, and are asked for once
+            view.measure = store.measure = self._tenant.measure
         return view
 
     async def _close(self, place: str) -> None:

@@ -161,14 +161,15 @@ class Subscriptions:
         """Patch it. Raises ResourceNotFound, LdContextNotAvailable, BadRequestData."""
         while True:
             old = self._kept(id_)
-            patched = patch_subscription(old.subscription, body, context, now_text())
+            patched = patch_subscription(old.subscription, body, context, now_text(), self._tenant.measure.registry)
             resolved = await self._resolved(patched)
             if self._kept(id_) is old:  # else someone else has patched it meanwhile
                 break
         live = Live(patched, old.counters)
         live.context = resolved
         live.next_ms = old.next_ms - old.interval_ms + live.interval_ms
-        live.held = {entity: change for entity, change in old.held.items() if fires(patched, change, _now_ms())}
+        of_entity = self._tenant.measure.of_entity
+        live.held = {entity: held for entity, held in old.held.items() if fires(patched, held, _now_ms(), of_entity(held.at))}
         self._broker(m.Detach(CLIENT + id_))
         old.stop()
         self._live[id_] = live
@@ -262,8 +263,11 @@ class Subscriptions:
 
     # --- what a change fires ----------------------------------------------------------------------------------------
 
-    def fired(self, change: Change, effects: Iterable[m.Effect]) -> Fired:
-        """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change."""
+    def fired(self, change: Change, effects: Iterable[m.Effect], quality: dict[str, float]) -> Fired:
+        """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change.
+
+        `quality`: that of the entity, as the node that accepted the change found it.
+        """
         found = Fired([], [], [])
         now_ms = 0
         for id_ in self._concerned(change, effects):
@@ -272,7 +276,9 @@ class Subscriptions:
                 continue
             now_ms = now_ms or _now_ms()
             try:
-                if not fires(live.subscription, change, now_ms) or self._is_throttled(live, change, now_ms, found):
+                if not fires(live.subscription, change, now_ms, lambda _: quality):
+                    continue
+                if self._is_throttled(live, change, now_ms, found):
                     continue
                 body = live.writer.body((change,), now_text()) if live.writer is not None else None
                 if body is not None:

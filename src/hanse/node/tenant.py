@@ -23,6 +23,7 @@ from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.errors import NonexistentTenant, TooManyPending
 from hanse.ngsild.geofences import EVENT_GEOFENCE, event_geofence, place
 from hanse.ngsild.operations import Outcome, expire
+from hanse.ngsild.quality import NO_QUALITY
 from hanse.ngsild.subscriptions import news
 from hanse.node.contexts import ContextService
 from hanse.node.distributed.forward import Distributed
@@ -31,6 +32,7 @@ from hanse.node.entity_maps import EntityMaps
 from hanse.node.models import Models
 from hanse.node.native import Native
 from hanse.node.notifier import Notifier
+from hanse.node.quality import measure_of
 from hanse.node.registrations import Registrations
 from hanse.node.router import Alone
 from hanse.node.snapshots import Snapshots
@@ -76,6 +78,7 @@ class Tenant:
         self.router: Router = self._router(is_alone=is_alone)
         self.contexts = ContextService(store, settings)
         self.models = Models(self)
+        self.measure = store.measure = measure_of(settings.quality, self.models.required)
         self.notifier = Notifier(self)
         self.subscriptions = Subscriptions(self)
         self.native = Native(self)
@@ -162,8 +165,8 @@ class Tenant:
     def _save(self, change: Change, name: str, more: Iterable[Write]) -> asyncio.Future[None]:
         if self.models.active:
             self.models.check(change, name)
-        effects = self._routed(change)
-        fired = self.subscriptions.fired(change, effects)
+        effects, quality = self._routed(change)
+        fired = self.subscriptions.fired(change, effects, quality)
         post = self.native.post(effects)
         deliveries = fired.deliveries + post.deliveries
         pending = self.router.take()
@@ -221,8 +224,8 @@ class Tenant:
         id_ = change.entity.id
         self.transient.undo(id_, self.store.latest(id_, even_expired=True))
 
-    def _routed(self, change: Change) -> list[m.Effect]:
-        """What the broker says to a change: who hears of it."""
+    def _routed(self, change: Change) -> tuple[list[m.Effect], dict[str, float]]:
+        """What the broker says to a change: who hears of it. And of what quality the entity is, if there is anyone to hear."""
         broker = self.broker
         entity = change.entity
         geofence: Geofence = WORLD
@@ -234,23 +237,23 @@ class Tenant:
                     raise error.at("eventGeofence") from None
         router = self.router
         if not router.is_federated and not broker.held:
-            return []
+            return [], NO_QUALITY
         self._published += 1
-        id_ = f"{self._started_ms}-{self._published}"
-        where = place(entity.attributes)
-        if router.is_federated:
-            return router.changed(change, id_, where, geofence)
+        quality = self.measure.of_change(change)
         notification = Notification(
-            id=id_,
+            id=f"{self._started_ms}-{self._published}",
             publisher=self.publisher,
             types=entity.types,
             entity=entity.id,
             attributes=entity.attributes,
             news=news(change),
-            location=where,
+            quality=quality,
+            location=place(entity.attributes),
             geofence=geofence,
         )
-        return router.handle(m.Publish(notification))
+        if router.is_federated:
+            return router.changed(change, notification), quality
+        return router.handle(m.Publish(notification)), quality
 
     async def _sweep(self) -> None:
         """Remove what has ended: transient entities and attributes, as if someone deleted them; subscriptions; advertisements."""

@@ -118,7 +118,7 @@ class Reading:
     async def found(self, asked: EntityQuery, context: Context) -> Found | None:
         """The page that a query asks for; None: nobody else is concerned."""
         providers = self.providers(asked.selectors, context)
-        registrations = [p.registration for p in providers.values() if may_have(p.registration, asked.scope_q, asked.geo)]
+        registrations = [p.registration for p in providers.values() if may_have(p.registration, asked)]
         shares = asked_of(registrations, asked.selectors, frozenset(asked.attrs), frozenset(QUERY))
         if not shares:
             return None

@@ -92,7 +92,7 @@ async def _pages(
     temporal = await _temporal(reading)
     providers = reading.providers(query.selectors, context)  # of those, too, that do not say of which time they are
     providers |= reading.providers(query.selectors, context, parse_time_query(temporal) if "timerel" in temporal else ALWAYS)
-    registrations = [p.registration for p in providers.values() if may_have(p.registration, query.scope_q, query.geo)]
+    registrations = [p.registration for p in providers.values() if may_have(p.registration, query)]
     requests: list[tuple[Provider, Outgoing]] = []
     for share in asked_of(registrations, query.selectors, frozenset(query.attrs), frozenset(ways)):
         provider = providers[share.registration.id]

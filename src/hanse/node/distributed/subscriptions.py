@@ -181,7 +181,7 @@ class RemoteSubscriptions:
         wanted: dict[str, tuple[Provider, Context, dict[str, Any]]] = {}
         for provider in self._tenant.providers(sought):
             registration = provider.registration
-            if registration.mode == AUXILIARY or not may_have(registration, query.scope_q, query.geo):
+            if registration.mode == AUXILIARY or not may_have(registration, query):
                 continue
             names = names_for(registration, query.selectors)
             if names is None or not subscription.watched or not names.isdisjoint(subscription.watched):

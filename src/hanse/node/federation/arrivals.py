@@ -53,16 +53,19 @@ class Arrivals:
 
     def add(self, effects: Iterable[m.Effect]) -> None:
         batch = self._batch
-        told: dict[int, tuple[Change, list[m.Effect]]] = {}
+        told: dict[int, tuple[Change, list[m.Effect], dict[str, float]]] = {}
         for effect in effects:
             if isinstance(effect, m.Deliver) and effect.client.startswith(CLIENT):
                 change = change_of(effect.notification) if effect.notification.publisher.startswith(NODE) else None
                 if change is not None:
-                    told.setdefault(id(effect.notification), (change, []))[1].append(effect)
+                    quality = effect.notification.quality  # as it was when its own node accepted it
+                    told.setdefault(id(effect.notification), (change, [], quality))[1].append(effect)
             elif isinstance(effect, m.Dropped):
                 self.bury(effect)
-        for change, of_change in told.values():
-            fired = self._tenant.subscriptions.fired(change, of_change)
+            elif isinstance(effect, m.Reject):
+                self._tenant.native.refused_late(effect)
+        for change, of_change, quality in told.values():
+            fired = self._tenant.subscriptions.fired(change, of_change, quality)
             batch.deliveries.extend(fired.deliveries)
             batch.writes.extend(fired.writes)
             batch.changes.append(change)

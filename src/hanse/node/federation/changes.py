@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from hanse.model import WORLD, Geofence, Location, Notification
+from hanse.model import Notification
 from hanse.model.values import MAX_PAYLOAD
 from hanse.ngsild.entity import AttributeChange, Change, Entity, Instance, Kind
-from hanse.ngsild.subscriptions import news
 from hanse.routing.export import EVENTS
 
 WHOLE = "@"
@@ -44,9 +43,8 @@ _entity = msgspec.json.Decoder(_Entity).decode
 _attributes = msgspec.json.Decoder(list[_Attribute]).decode
 
 
-def notification_of(
-    change: Change, *, id_: str, publisher: str, location: Location | None, geofence: Geofence = WORLD
-) -> Notification:
+def travelling(notification: Notification, change: Change) -> Notification:
+    """What a node tells itself of a change, with all that another one needs to make the change of it again."""
     entity = change.entity
     before = change.before if change.kind == "updated" else None
     about = _Entity(
@@ -69,17 +67,7 @@ def notification_of(
             if name != WHOLE:
                 members[name] = [_Attribute(attribute.kind, attribute.dataset) for attribute in changed]
         payload = _encode(members).decode()
-    return Notification(
-        id=id_,
-        publisher=publisher,
-        types=entity.types,
-        entity=entity.id,
-        attributes=entity.attributes,
-        news=news(change),
-        location=location,
-        geofence=geofence,
-        payload=payload,
-    )
+    return msgspec.structs.replace(notification, payload=payload)
 
 
 def change_of(notification: Notification) -> Change | None:

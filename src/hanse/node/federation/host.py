@@ -45,7 +45,7 @@ from hanse.routing import messages as m
 from hanse.routing.messages import IRREPLACEABLE, innermost
 
 if TYPE_CHECKING:
-    from hanse.model import Geofence, Location, Subscription
+    from hanse.model import Notification, Subscription
     from hanse.ngsild.entity import Change
     from hanse.node.federation.description import Description
     from hanse.node.tenant import Tenant

@@ -15,6 +15,7 @@ from hanse.filters import compile_q
 from hanse.model.geofence import half_chord_squared
 from hanse.ngsild.entity import Attributes, decode_entity
 from hanse.ngsild.geo import EARTH_RADIUS_M, Box, GeoQuery, Shape, geo_matches
+from hanse.ngsild.quality import Measure, quality_attributes, quality_matches
 from hanse.ngsild.query import ENTITY_MEMBERS, q_predicate
 from hanse.ngsild.scope_query import scope_matches
 from hanse.node.store.indexing import place_point
@@ -28,13 +29,15 @@ class Scoped(Struct):
     scopes: tuple[str, ...] = ()
 
 
-def document_check(q: str, scope_q: str) -> Check | None:
-    """Whether a document satisfies those of the two that are given; None: none is."""
+def document_check(q: str, scope_q: str, quality: Check | None = None) -> Check | None:
+    """Whether a document satisfies those that are given; None: none is."""
     checks: list[Check] = []
     if scope_q:
         checks.append(lambda document: scope_matches(scope_q, _scoped(document).scopes))
     if q:
         checks.append(_q_check(q))
+    if quality is not None:
+        checks.append(quality)
     if len(checks) <= 1:
         return checks[0] if checks else None
     return lambda document: all(check(document) for check in checks)
@@ -48,6 +51,16 @@ def _q_check(q: str) -> Check:
         return lambda document: of_entity(decode_entity(document))
     decode, matches = _partial_decoder(names), filter_.matches
     return lambda document: matches(decode(document))
+
+
+def quality_check(quality: str, measure: Measure, at: str) -> Check:
+    """Whether the quality of an entity at a moment is what is asked for."""
+    names = quality_attributes(quality)
+    if names is None:
+        of_entity = measure.of_entity(at)
+        return lambda document: quality_matches(quality, of_entity(decode_entity(document)))
+    decode = _partial_decoder(names)
+    return lambda document: quality_matches(quality, measure.of(decode(document), at=at))
 
 
 class GeoCheck:

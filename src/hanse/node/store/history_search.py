@@ -1,9 +1,11 @@
 """Which entities' past is what a query asks for.
 
 An entity matches if its evolution within the window does: some instance of an attribute that is asked for lies in it, and the
-instances in it, all together, satisfy `q` and the geo-query, as the values of an entity with several instances would. SQL finds
-the candidates; where the query is a conjunction of plain comparisons with scalars, SQL also knows which of them match. Only the
-others, and those with other filters, are looked at in Python, and of those only the attributes that the filters name.
+instances in it, all together, satisfy `q`, the geo-query and what is asked of quality, as the values of an entity with several
+instances would. So `q` needs one instance that satisfies it, while of quality the worst in the window counts; and an instance is
+as fresh as it was when it was accepted. SQL finds the candidates; where the query is a conjunction of plain comparisons with
+scalars, SQL also knows which of them match. Only the others, and those with other filters, are looked at in Python, and of those
+only the attributes that the filters name.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from hanse.filters.patterns import pattern_search
 from hanse.ngsild.entity import Attributes, Entity
 from hanse.ngsild.errors import TooComplexQuery
 from hanse.ngsild.geo import geo_matches
+from hanse.ngsild.quality import Measure, default_measure, quality_attributes, quality_matches
 from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, EntitySelector, q_predicate
 from hanse.ngsild.scope_query import scope_matches
 from hanse.ngsild.temporal import SCOPE
 from hanse.ngsild.temporal_parsing import TemporalQuery, to_text
-from hanse.node.store.history import DEFAULT_DATASET, Window, in_window, scopes_in
+from hanse.node.store.history import DEFAULT_DATASET, Window, attributes, in_window, scopes_in
 
 SPANS_MAX: Final = 1_000
 
@@ -49,7 +52,12 @@ class _Condition(Struct):
 
 
 def find(
-    connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQuery, only: Sequence[str] | None = None
+    connection: sqlite3.Connection,
+    query: EntityQuery,
+    temporal: TemporalQuery,
+    only: Sequence[str] | None = None,
+    *,
+    measure: Measure | None = None,
 ) -> FoundIds:
     """The page of ids that `limit` and `offset` say, in the order of ids; `only` among these, if they are given."""
     window = Window.of(temporal)
@@ -64,9 +72,10 @@ def find(
         parts += _necessary(filter_, window)
     if query.geo is not None:
         parts.append(_exists(query.geo.geoproperty, window))
+    parts += [_exists(name, window) for name in sorted(quality_attributes(query.quality) or ())]
     where = _joined(" AND ", parts)
     windows: dict[str, Window] = {}
-    check = _check(connection, query, temporal, window, windows)
+    check = _check(connection, query, temporal, window, windows, measure or default_measure())
     direction = "DESC" if query.order_by and query.order_by[0].descending else "ASC"
     if check is None:
         rows = connection.execute(
@@ -183,7 +192,7 @@ def _necessary(filter_: Filter, window: Window) -> list[_Condition]:
 def _sufficient(query: EntityQuery, filter_: Filter | None, window: Window) -> _Condition:
     """What holds only for matches."""
     no = _Condition("0", [])
-    if filter_ is None or filter_.residual is not None or query.geo is not None or query.scope_q:
+    if filter_ is None or filter_.residual is not None or query.geo is not None or query.scope_q or query.quality:
         return no
     parts = []
     for atom in filter_.atoms:
@@ -215,15 +224,21 @@ def _marks(count: int) -> str:
 
 
 def _check(
-    connection: sqlite3.Connection, query: EntityQuery, temporal: TemporalQuery, window: Window, windows: dict[str, Window]
+    connection: sqlite3.Connection,
+    query: EntityQuery,
+    temporal: TemporalQuery,
+    window: Window,
+    windows: dict[str, Window],
+    measure: Measure,
 ) -> Callable[[tuple[Any, ...]], bool] | None:
     """The filters, exactly, asked of a candidate; None: there are none. A scope query narrows the window: see `windows`."""
-    if not (query.q or query.geo or query.scope_q):
+    if not (query.q or query.geo or query.scope_q or query.quality):
         return None
     names = {path.names[0] for path in compile_q(query.q).paths} if query.q else set()
     if query.geo is not None:
         names.add(query.geo.geoproperty)
-    looked_at = sorted(names - ENTITY_MEMBERS)
+    of_quality = quality_attributes(query.quality)
+    looked_at = sorted((names | (of_quality or set())) - ENTITY_MEMBERS)
     satisfies = q_predicate(query.q) if query.q else None
 
     def check(row: tuple[Any, ...]) -> bool:
@@ -241,16 +256,19 @@ def _check(
             any_left = f"SELECT 1 FROM history AS h WHERE h.entity = ? AND {condition.text} LIMIT 1"  # noqa: S608
             if not spans or connection.execute(any_left, (id_, *condition.values)).fetchone() is None:
                 return False
-        attributes: Attributes = {}
-        for name, instance in in_window(connection, id_, looked_at, narrowed):
-            attributes.setdefault(name, []).append(instance)
-        if query.geo is not None and not geo_matches(query.geo, attributes):
+        found: Attributes = {}
+        every = looked_at if of_quality is not None else [name for name in attributes(connection, id_) if name != SCOPE]
+        for name, instance in in_window(connection, id_, every, narrowed):
+            found.setdefault(name, []).append(instance)
+        if query.geo is not None and not geo_matches(query.geo, found):
+            return False
+        if query.quality and not quality_matches(query.quality, measure.of(found, _decode_names(types))):
             return False
         entity = Entity(
             id=id_,
             types=_decode_names(types),
             scopes=tuple(dict.fromkeys(scope for some in scopes for scope in some.scopes)),
-            attributes=attributes,
+            attributes=found,
             created_at=to_text(created_us),
             modified_at=to_text(modified_us),
         )

@@ -16,8 +16,10 @@ from msgspec import Struct
 
 from hanse.filters import compile_q
 from hanse.filters.terms import Joined, Node, Pattern, Within
+from hanse.ngsild.quality import Measure, quality_attributes
 from hanse.ngsild.query import EntityQuery, EntitySelector
-from hanse.node.store.checks import Check, document_check
+from hanse.ngsild.temporal_parsing import to_text
+from hanse.node.store.checks import Check, document_check, quality_check
 from hanse.node.store.patterns import literal_prefix
 from hanse.node.store.sql import (
     Condition,
@@ -52,7 +54,7 @@ class Plan(Struct, frozen=True):
 NOTHING_MATCHES: Final = Plan(Sql("SELECT 0 AS n WHERE 0"), None, ())
 
 
-def plan(connection: sqlite3.Connection, query: EntityQuery, now: int) -> Plan:
+def plan(connection: sqlite3.Connection, query: EntityQuery, now: int, measure: Measure) -> Plan:
     selection = _Selection(connection, query.selectors)
     if selection.sets is not None and not selection.sets:
         return NOTHING_MATCHES
@@ -78,7 +80,11 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int) -> Plan:
             conditions.append(condition)
     if query.geo is not None:
         conditions.append(geo_condition(connection, query.geo))
-    check = document_check(query.q if rest_q else "", rest_scope)
+    quality = None
+    if query.quality:  # SQL knows who has the attributes; how good they are only documents say
+        conditions += [has_attribute(connection, (name,)) for name in sorted(quality_attributes(query.quality) or ())]
+        quality = quality_check(query.quality, measure, to_text(now))
+    check = document_check(query.q if rest_q else "", rest_scope, quality)
     return _Planner(connection, selection, conditions, check, now).plan()
 
 

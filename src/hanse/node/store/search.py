@@ -15,6 +15,7 @@ from hanse.filters.patterns import pattern_search
 from hanse.ngsild.entity import Entity, decode_entity
 from hanse.ngsild.errors import TooComplexQuery
 from hanse.ngsild.ordering import ABSENT, Key, order_key
+from hanse.ngsild.quality import Measure
 from hanse.ngsild.query import EntityQuery, Order
 from hanse.node.store.checks import Check, GeoCheck
 from hanse.node.store.ordering import order_sql
@@ -70,14 +71,14 @@ class Searcher:
             if self.connection.in_transaction:
                 self.connection.execute("COMMIT")
 
-    def query(self, query: EntityQuery) -> Found:
-        return self.run(lambda: self._query(query))
+    def query(self, query: EntityQuery, measure: Measure) -> Found:
+        return self.run(lambda: self._query(query, measure))
 
-    def ids(self, query: EntityQuery) -> list[str]:
-        return self.run(lambda: self._ids(query))
+    def ids(self, query: EntityQuery, measure: Measure) -> list[str]:
+        return self.run(lambda: self._ids(query, measure))
 
-    def _query(self, query: EntityQuery) -> Found:
-        source = self._prepared(query)
+    def _query(self, query: EntityQuery, measure: Measure) -> Found:
+        source = self._prepared(query, measure)
         count = None
         if query.count:
             (count,) = self._execute(f"SELECT count(*) FROM ({source.text})", source.values).fetchone()
@@ -90,13 +91,13 @@ class Searcher:
             page = [n for (n,) in rows]
         return Found(self._documents(page), count)
 
-    def _ids(self, query: EntityQuery) -> list[str]:
-        source = self._prepared(query)
+    def _ids(self, query: EntityQuery, measure: Measure) -> list[str]:
+        source = self._prepared(query, measure)
         statement = f"SELECT e.id FROM ({source.text}) AS s CROSS JOIN entities AS e ON e.n = s.n ORDER BY s.n"
         return [id_ for (id_,) in self._execute(statement, source.values)]
 
-    def _prepared(self, query: EntityQuery) -> Sql:
-        made: Plan = plan(self.connection, query, now_us())
+    def _prepared(self, query: EntityQuery, measure: Measure) -> Sql:
+        made: Plan = plan(self.connection, query, now_us(), measure)
         self._check = made.check
         self._geo = GeoCheck(query.geo) if query.geo is not None else None
         self._patterns = [pattern_search(pattern) for pattern in made.patterns]

@@ -21,6 +21,7 @@ from typing import IO, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from hanse.ngsild.entity import Entity, decode_entity, now_text
+from hanse.ngsild.quality import Measure, default_measure
 from hanse.ngsild.query import EntityQuery
 from hanse.node.settings import StoreSection
 from hanse.node.store import outbox
@@ -54,6 +55,7 @@ class Store:
         self._lock = lock
         self._temporary = temporary
         self._query_ms_max = query_ms_max
+        self.measure: Measure = default_measure()  # what queries measure quality by
         self._writer = writer = open_writer(path, durable=temporary is None)
         migrate(writer)
         ensure(writer)
@@ -192,11 +194,11 @@ class Store:
         return [id_ for (id_,) in rows]
 
     async def query(self, query: EntityQuery) -> Found:
-        return await self._read(lambda searcher: searcher.query(query))
+        return await self._read(lambda searcher: searcher.query(query, self.measure))
 
     async def ids(self, query: EntityQuery) -> list[str]:
         """Of all that match, whatever limit and offset say."""
-        return await self._read(lambda searcher: searcher.ids(query))
+        return await self._read(lambda searcher: searcher.ids(query, self.measure))
 
     async def types(self) -> list[TypeInfo]:
         return await self._read(lambda searcher: discover_types(searcher.connection))

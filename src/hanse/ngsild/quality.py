@@ -1,0 +1,174 @@
+"""The quality of an entity: what its attributes state of themselves, and what can be computed of them.
+
+A sub-property whose name is a criterion's (one of its URIs, or its word in the default vocabulary) and whose value is a number
+states an indicator of its attribute; a property of the entity itself with such a name states one of the whole. What nobody states
+is computed where it can be: the freshness of an attribute that has an `observedAt`, as its age at the moment of matching; and the
+completeness of the whole, as the share of the attributes that are expected of its types and there.
+
+The moment of matching is when a change was accepted, or a query asked. Of several instances of an attribute the worst counts.
+The names are those of `Notification.quality` (`hanse.quality.keys`), so that one requirement means the same for a query here, for
+a subscription at another node and for a guarantee.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import unquote
+
+from hanse.filters import compile_quality, number_value, rename_attributes, temporal_value
+from hanse.model import InvalidInput
+from hanse.ngsild.entity import now_text
+from hanse.ngsild.errors import BadRequestData
+from hanse.quality import default_registry, normalized, whole
+from hanse.quality.criteria import DEFAULT_VOCABULARY
+
+if TYPE_CHECKING:
+    from hanse.ngsild.contexts import Context
+    from hanse.ngsild.entity import Attributes, Change, Entity, Instance
+    from hanse.quality import Definition, Registry
+
+QUALITY_LENGTH_MAX: Final = 8_192  # of a qualityQ, as a client writes it
+FRESHNESS: Final = "freshness"
+COMPLETENESS: Final = "completeness"
+NO_QUALITY: Final[dict[str, float]] = {}
+
+Expected: TypeAlias = Callable[[str], Collection[str]]  # from a type to the attributes that are expected of it
+QualityOf: TypeAlias = "Callable[[Entity], Mapping[str, float]]"
+_NS: Final = 1_000_000_000
+_OF_ATTRIBUTE: Final = 2  # names: the attribute and the criterion
+
+
+def nothing_expected(_type: str) -> Collection[str]:
+    return ()
+
+
+class Measure:
+    """What quality is measured by: the criteria that are known, and the attributes that are expected of each type."""
+
+    def __init__(self, registry: Registry | None = None, expected: Expected = nothing_expected) -> None:
+        self.registry = registry if registry is not None else default_registry()
+        self._expected = expected
+        self._definitions: dict[str, tuple[str, Definition]] = {}  # by each URI: the criterion's name, and what its numbers mean
+        for name, criterion in self.registry.by_name.items():
+            for uri in (DEFAULT_VOCABULARY + name, *criterion.uris):
+                self._definitions[uri] = name, criterion.definition
+        self._names = frozenset(self._definitions)
+
+    def of(self, attributes: Attributes, types: tuple[str, ...] = (), at: str | None = None) -> dict[str, float]:
+        """The indicators of an entity with these attributes, at a moment; None: each instance when it was accepted."""
+        known = self._names
+        at_ns = None if at is None else _instant(at)
+        found: dict[str, dict[str, float]] = {}
+        for name, instances in attributes.items():
+            for instance in instances:
+                if "observedAt" in instance or not known.isdisjoint(instance):
+                    found[name] = self._of_attribute(instances, at_ns, dated=at is not None)
+                    break
+        stated: dict[str, float] = {}
+        if not known.isdisjoint(attributes):
+            for uri in known.intersection(attributes):
+                self._keep_worst(stated, uri, attributes[uri])
+        if COMPLETENESS not in stated and (share := self._completeness(attributes, types)) is not None:
+            stated[COMPLETENESS] = share
+        return whole(found, stated, self.registry) if found or stated else NO_QUALITY
+
+    def of_entity(self, at: str) -> QualityOf:
+        """The question what the quality of an entity is at a moment."""
+        return lambda entity: self.of(entity.attributes, entity.types, at)
+
+    def of_change(self, change: Change) -> dict[str, float]:
+        """That of the entity as a change leaves it, when the change was accepted."""
+        entity = change.entity
+        return self.of(entity.attributes, entity.types, change.at)
+
+    def _of_attribute(self, instances: list[Instance], at_ns: int | None, *, dated: bool) -> dict[str, float]:
+        worst: dict[str, float] = {}
+        for instance in instances:
+            values: dict[str, float] = {}
+            for uri in self._names.intersection(instance):
+                self._keep_worst(values, uri, instance[uri])
+            if FRESHNESS not in values:
+                matched = at_ns if dated else _instant(instance.get("modifiedAt"))
+                observed = _instant(instance.get("observedAt"))
+                if observed is not None and matched is not None:
+                    values[FRESHNESS] = max(0, matched - observed) / _NS
+            if not worst:
+                worst = values
+                continue
+            for name, value in values.items():
+                worst[name] = self.registry.by_name[name].definition.worse(worst[name], value) if name in worst else value
+        return worst
+
+    def _keep_worst(self, values: dict[str, float], uri: str, instances: Any) -> None:
+        """A number that is stated by a property, unless it says nothing, or something worse is stated already."""
+        name, definition = self._definitions[uri]
+        for instance in instances if isinstance(instances, list) else ():
+            number = number_value(instance.get("value")) if isinstance(instance, dict) else None
+            if number is not None and definition.accepts(number):
+                values[name] = definition.worse(values[name], number) if name in values else number
+
+    def _completeness(self, attributes: Attributes, types: tuple[str, ...]) -> float | None:
+        expected: set[str] = set()
+        for type_ in types:
+            expected.update(self._expected(type_))
+        return 100.0 * len(expected.intersection(attributes)) / len(expected) if expected else None
+
+
+def _instant(text: Any) -> int | None:
+    """A time in nanoseconds."""
+    moment = temporal_value(text) if isinstance(text, str) else None
+    return moment[1] if moment is not None and moment[0] == "instant" else None
+
+
+# --- requirements -----------------------------------------------------------------------------------------------------
+
+
+def parse_quality(text: Any, context: Context, registry: Registry | None = None) -> str:
+    """A qualityQ as `compile_quality` takes it: names expanded, levels as numbers. Raises BadRequestData."""
+    if not isinstance(text, str):
+        raise BadRequestData("qualityQ is a text like temperature.precision>=40;freshness<=60")
+    if len(text) > QUALITY_LENGTH_MAX:
+        raise BadRequestData(f"qualityQ has {len(text)} characters; {QUALITY_LENGTH_MAX} are allowed")
+    try:
+        return normalized(text, registry if registry is not None else default_registry(), context.expand_term)
+    except InvalidInput as error:
+        place = f" at {error.place}" if error.place else ""
+        raise BadRequestData(f"qualityQ{place}: {error.message}") from None
+
+
+def parse_quality_member(value: Any, context: Context, registry: Registry | None = None) -> str:
+    """The same in a body, where clients escape it, too, as they would in a URL, and where an empty one says nothing."""
+    if isinstance(value, str) and not value.strip():
+        raise BadRequestData("qualityQ is empty; leave it out")
+    if isinstance(value, str) and "%" in value:
+        value = unquote(re.sub("%2[Ee]", "%252E", value))
+    return parse_quality(value, context, registry)
+
+
+def shown_quality(quality: str, context: Context) -> str:
+    """A requirement with the names of attributes as a context has them; it reads back as the same."""
+    return rename_attributes(quality, context.compact_iri, lambda criterion: criterion)
+
+
+def quality_matches(quality: str, indicators: Mapping[str, float]) -> bool:
+    return compile_quality(quality).matches(indicators)
+
+
+def quality_attributes(quality: str) -> frozenset[str] | None:
+    """The attributes whose indicators it asks for; None: it asks for more than those, so all of an entity counts."""
+    paths = [path.names for path in compile_quality(quality).paths]
+    return frozenset(names[0] for names in paths) if all(len(names) == _OF_ATTRIBUTE for names in paths) else None
+
+
+@lru_cache(maxsize=1)
+def default_measure() -> Measure:
+    """By the starting set of criteria; nothing is expected."""
+    return Measure()
+
+
+def plain_quality(entity: Entity) -> Mapping[str, float]:
+    """That of an entity just now, by the default measure."""
+    return default_measure().of_entity(now_text())(entity)
