@@ -152,7 +152,10 @@ def test_a_notification_below_its_guarantee_stays_at_home_and_the_producer_is_to
     town.tell("d", publication("good", quality={"precision": 4.0}, advertisement="ad"))
     assert town.delivered() == [("sub", "good")]
     assert [(r.client, r.request) for r in town.of(m.Reject)] == [("pub", "bad"), ("pub", "none")]
-    assert "below the guarantee" in town.of(m.Reject)[0].reason
+    bad, none = town.of(m.Reject)
+    assert (bad.below, none.below) == ("ad", "ad")
+    assert bad.reason.endswith("guarantee of advertisement 'ad': precision is 3, and precision>=4 is guaranteed")
+    assert none.reason.endswith("precision is missing, and precision>=4 is guaranteed")
 
 
 def test_where_advertisements_are_required_nothing_goes_without() -> None:

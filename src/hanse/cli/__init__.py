@@ -21,6 +21,7 @@ NOUNS: Final = (
     "sub",
     "letters",
     "models",
+    "contract",
     "backup",
     "simulate",
     "study",

@@ -29,6 +29,7 @@ ENTITIES = NGSI_LD + "/entities"
 OPERATIONS = NGSI_LD + "/entityOperations"
 TEMPORAL = NGSI_LD + "/temporal/entities"
 SUBSCRIPTIONS = NGSI_LD + "/subscriptions"
+CONTRACTS = "/hanse/v1/contracts"
 
 
 class BatchResult(Struct, frozen=True):
@@ -279,6 +280,33 @@ class NodeClient:
         """What changed since an offset of the node's log, oldest first; waits for something if there is nothing yet."""
         params = {"after": after, "limit": limit, "wait": wait_s or None}
         return list((await self.request("GET", "/hanse/v1/log", params=params)).data)
+
+    # --- contracts ----------------------------------------------------------------------------------------------------
+
+    async def check_contract(self, guarantee: str | Json, requirement: str | Json) -> Json:
+        """Whether a guarantee satisfies a requirement, and what is missing: `check_contract("precision>=60", "precision>=40")`.
+
+        Each is a text, or a document: an advertisement or a registration, and a subscription.
+        """
+        body = {"guarantee": guarantee, "requirement": requirement}
+        return dict((await self.request("POST", f"{CONTRACTS}/check", json=body)).data)
+
+    async def producers(
+        self,
+        subscription: Json | None = None,
+        *,
+        type: str | None = None,  # noqa: A002
+        id: Names | None = None,  # noqa: A002
+        topic: str | None = None,
+        quality: str | None = None,
+        limit: int | None = None,
+    ) -> list[Json]:
+        """Who could satisfy a subscription, or a wish, the best first; each with the verdict and what is missing."""
+        path = f"{CONTRACTS}/producers"
+        if subscription is not None:
+            return list((await self.request("POST", path, json=subscription, params={"limit": limit})).data)
+        params = {"type": type, "id": _names(id), "topic": topic, "qualityQ": quality, "limit": limit}
+        return list((await self.request("GET", path, params=params)).data)
 
     async def _pages(self, path: str, params: Mapping[str, Any], page: int) -> AsyncIterator[Json]:
         offset = 0

@@ -142,6 +142,8 @@ class SyncNodeClient:
     subscriptions = _stepping(NodeClient.subscriptions)
     delete_subscription = _waiting(NodeClient.delete_subscription)
     log = _waiting(NodeClient.log)
+    check_contract = _waiting(NodeClient.check_contract)
+    producers = _waiting(NodeClient.producers)
 
     def subscribe(self, **wish: Any) -> SyncNotifications:
         """As NodeClient.subscribe: `for notification in node.subscribe(type="Room"): ...`"""

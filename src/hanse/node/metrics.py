@@ -25,6 +25,7 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 COUNTERS: Final = {  # name -> help; each has one label, `kind`
     "mqtt_messages": "Messages of devices, and to those who follow them, by what became of them",
     "native_requests": "Requests of the native API, by kind",
+    "below_guarantee": "Notifications that were refused because they are below the guarantee of their advertisement, by that",
     "federation_refused": "What came over links and was not believed, by the node that is said to have sent it",
     "federation_postponed": "Packets that were not taken and come again, by node",
     "federation_lost": "Messages that a full outbox or a fault has lost, by node",
@@ -72,6 +73,12 @@ class Metrics:
     def count(self, name: str, kind: str = "", by: int = 1) -> None:
         """One more of COUNTERS."""
         self._counts[name, kind] += by
+
+    def count_bounded(self, name: str, kind: str, kinds_max: int, rest: str) -> None:
+        """The same where anyone can make up kinds: beyond so many, what is new is counted as `rest`."""
+        if (name, kind) not in self._counts and sum(counted == name for counted, _ in self._counts) >= kinds_max:
+            kind = rest
+        self.count(name, kind)
 
     def text(self, bounds: Iterable[Bound] = (), totals: Iterable[Total] = ()) -> bytes:
         """All of it, in the text format of Prometheus."""

@@ -22,6 +22,7 @@ from hanse.model import UNIT, Advertisement, Location, Notification, Subscriptio
 from hanse.ngsild.errors import BadRequestData, ResourceNotFound, TooManyPending
 from hanse.ngsild.notifications import Letter
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
+from hanse.node.guarantees import Guarantees
 from hanse.node.metrics import METRICS
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.registrations import CLIENT as SOURCE_CLIENT
@@ -41,6 +42,7 @@ KEPT_PER_CLIENT_MAX: Final = 1_000  # subscriptions, and advertisements, of one 
 SCOPES_MAX: Final = 1_000
 CLIENT, SUBSCRIPTION, ADVERTISEMENT = "native-client", "native-subscription", "native-advertisement"
 SCOPE, CHARACTERISATION = "native-scope", "native-characterisation"
+WORDING = "native-wording"  # a requirement or a guarantee as its client wrote it, where that is not what brokers are told
 # the broker's clients that stand for NGSI-LD's subscriptions, for context sources, and for nodes
 _RESERVED: Final = (NGSI_LD_CLIENT, SOURCE_CLIENT, "urn:hanse:node:")
 
@@ -72,6 +74,8 @@ class Native:
         self._tenant = tenant
         self._clients: dict[str, NativeClient] = {}
         self._scopes: set[tuple[str, str]] = set()
+        self._wordings: dict[str, dict[str, str]] = {}  # client -> key of the document -> text
+        self.guarantees = Guarantees()
         self._published = 0
         self._started_ms = _now_ms()
 
@@ -89,6 +93,8 @@ class Native:
             self._listen(client)
             if name not in self._tenant.broker.clients:
                 self._again(m.Attach(name, client.location))
+        for key, data in store.documents(WORDING):
+            self._wordings.setdefault(key.split(UNIT)[1], {})[key] = data.decode()
         if self._tenant.router.is_federated:
             return  # the brokers remember the rest themselves, also of clients that came from other nodes
         for _, data in store.documents(ADVERTISEMENT):
@@ -136,6 +142,7 @@ class Native:
             writes += [DeleteDocument(kind, _key(name, id_)) for id_ in kept]
         for id_ in self.subscriptions(name):
             writes += self._tenant.notifier.discard(_key(name, id_))
+        writes += self._forget_all(name)
         effects = self._ask(m.Detach(name))
         del self._clients[name]
         self._tenant.notifier.streams.end(stream_of(name))
@@ -146,7 +153,7 @@ class Native:
         if self._clients.pop(name, None) is None:
             return []
         self._tenant.notifier.streams.end(stream_of(name))
-        return [DeleteDocument(CLIENT, name)]
+        return [DeleteDocument(CLIENT, name), *self._forget_all(name)]
 
     async def locate(self, name: str, location: Location) -> None:
         client = msgspec.structs.replace(self.client(name), location=location)
@@ -170,32 +177,59 @@ class Native:
     def _state(self, client: str) -> Client:
         return self._tenant.broker.clients.get(client) or Client()
 
-    async def subscribe(self, subscription: Subscription) -> None:
+    def written(self, kept: Subscription | Advertisement, id_: str) -> str:
+        """What its client wrote of quality."""
+        return self._wordings.get(kept.client, {}).get(_wording_key(kept, id_), kept.quality)
+
+    async def subscribe(self, subscription: Subscription, written: str = "") -> None:
+        """`written`: what is required of the quality in the client's own words, for showing it."""
         self.client(subscription.client)
         check_name(subscription.id, "subscription")
         _check_room(self.subscriptions(subscription.client), subscription.id, "subscriptions")
         effects = self._ask(m.Subscribe(subscription))
         key = _key(subscription.client, subscription.id)
-        await self._keep(effects, PutDocument(SUBSCRIPTION, key, msgspec.json.encode(subscription)))
+        write = PutDocument(SUBSCRIPTION, key, msgspec.json.encode(subscription))
+        await self._keep(effects, write, *self._word(subscription, written))
 
     async def unsubscribe(self, client: str, id_: str) -> None:
         self.client(client)
         effects = self._ask(m.Unsubscribe(client, id_))
         key = _key(client, id_)
-        await self._keep(effects, DeleteDocument(SUBSCRIPTION, key), *self._tenant.notifier.discard(key))
+        forgotten = self._forget_wording(client, f"{SUBSCRIPTION}{UNIT}{key}")
+        await self._keep(effects, DeleteDocument(SUBSCRIPTION, key), *forgotten, *self._tenant.notifier.discard(key))
 
-    async def advertise(self, advertisement: Advertisement) -> None:
+    async def advertise(self, advertisement: Advertisement, written: str = "") -> None:
+        """`written`: what is guaranteed in the client's own words, for showing it."""
         self.client(advertisement.client)
         check_name(advertisement.id, "advertisement")
         _check_room(self.advertisements(advertisement.client), advertisement.id, "advertisements")
         effects = self._ask(m.Advertise(advertisement))
         key = _key(advertisement.client, advertisement.id)
-        await self._keep(effects, PutDocument(ADVERTISEMENT, key, msgspec.json.encode(advertisement)))
+        write = PutDocument(ADVERTISEMENT, key, msgspec.json.encode(advertisement))
+        await self._keep(effects, write, *self._word(advertisement, written))
 
     async def unadvertise(self, client: str, id_: str) -> None:
         self.client(client)
         effects = self._ask(m.Unadvertise(client, id_))
-        await self._keep(effects, DeleteDocument(ADVERTISEMENT, _key(client, id_)))
+        key = _key(client, id_)
+        self.guarantees.forget(client, id_)
+        forgotten = self._forget_wording(client, f"{ADVERTISEMENT}{UNIT}{key}")
+        await self._keep(effects, DeleteDocument(ADVERTISEMENT, key), *forgotten)
+
+    def _word(self, kept: Subscription | Advertisement, written: str) -> list[Write]:
+        key = _wording_key(kept, kept.id)
+        if not written or written == kept.quality:
+            return self._forget_wording(kept.client, key)
+        self._wordings.setdefault(kept.client, {})[key] = written
+        return [PutDocument(WORDING, key, written.encode())]
+
+    def _forget_wording(self, client: str, key: str) -> list[Write]:
+        return [DeleteDocument(WORDING, key)] if self._wordings.get(client, {}).pop(key, None) is not None else []
+
+    def _forget_all(self, client: str) -> list[Write]:
+        """A client has gone, with what it wrote and what it broke."""
+        self.guarantees.forget_client(client)
+        return [DeleteDocument(WORDING, key) for key in self._wordings.pop(client, ())]
 
     # --- scopes -----------------------------------------------------------------------------------------------------
 
@@ -293,13 +327,26 @@ class Native:
         effects = self._tenant.router.handle(request)
         for effect in effects:
             if isinstance(effect, m.Reject):
+                if effect.below:
+                    self.guarantees.broken(effect, is_told=True)
                 if effect.reason.startswith("there is no "):
                     raise ResourceNotFound(effect.reason)
                 raise BadRequestData(effect.reason)
         return effects
 
+    def refused_late(self, refused: m.Reject) -> None:
+        """A request that had waited, so that nobody waits for an answer any more."""
+        if refused.below:
+            self.guarantees.broken(refused, is_told=False)
+        else:
+            log.warning("a request that had to wait is refused", client=refused.client, reason=refused.reason)
+
     def bounds(self) -> dict[str, tuple[int, int | None]]:
-        return {"native_clients": (len(self._clients), CLIENTS_MAX), "native_scopes": (len(self._scopes), SCOPES_MAX)}
+        return {
+            "native_clients": (len(self._clients), CLIENTS_MAX),
+            "native_scopes": (len(self._scopes), SCOPES_MAX),
+            **self.guarantees.bounds(),
+        }
 
 
 def shown(deliver: m.Deliver) -> dict[str, Any]:
@@ -334,6 +381,11 @@ def check_endpoint(uri: str) -> None:
 def _check_room(kept: dict[str, Any], id_: str, what: str) -> None:
     if id_ not in kept and len(kept) >= KEPT_PER_CLIENT_MAX:
         raise TooManyPending(f"the client has {KEPT_PER_CLIENT_MAX} {what} already")
+
+
+def _wording_key(kept: Subscription | Advertisement, id_: str) -> str:
+    """By the id that the client gave; a broker has made that of a subscription unique."""
+    return f"{SUBSCRIPTION if isinstance(kept, Subscription) else ADVERTISEMENT}{UNIT}{_key(kept.client, id_)}"
 
 
 def _key(first: str, second: str) -> str:

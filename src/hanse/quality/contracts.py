@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hanse.filters.terms import Node
     from hanse.model import Advertisement, Subscription
 
-KEPT_MAX: Final = 1024  # texts whose sets are remembered
+KEPT_MAX: Final = 1024  # texts whose sets are remembered, and verdicts
 SHOWN_LENGTH_MAX: Final = 200  # of a text of the user's, in words
 
 Kind: TypeAlias = Literal["satisfied", "possible", "impossible"]
@@ -75,6 +75,7 @@ class _Stated(Struct, frozen=True):
         return self.path.names[-1]
 
 
+@lru_cache(maxsize=KEPT_MAX)
 def check(guarantee: str, requirement: str) -> Verdict:
     """Whether a guarantee satisfies a requirement. Raises InvalidInput for what is neither."""
     guaranteed, required = _of(guarantee, "the guarantee"), _of(requirement, "the requirement")

@@ -28,7 +28,7 @@ from hanse.routing import messages as m
 from hanse.routing.borders import Borders
 from hanse.routing.handover import Handovers
 from hanse.routing.post import Post
-from hanse.routing.promises import promised
+from hanse.routing.promises import Broken, promised
 from hanse.routing.queries import Queries
 from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
@@ -465,7 +465,7 @@ class Broker:
             self.handovers.postpone(advertisement.client, client, advertise)
             return
         try:
-            check_filters(advertisement.selectors, advertisement.q, advertisement.quality)
+            check_filters(advertisement.selectors, advertisement.q, advertisement.quality, advertisement.xpath)
         except InvalidInput as error:
             self.reject(advertisement.client, str(error), advertisement.id)
             return
@@ -496,12 +496,12 @@ class Broker:
             self.handovers.postpone(notification.publisher, client, publish)
             return
         if notification.advertisement is not None or self.settings.require_advertisements:
-            reason, advertisement = promised(notification, client.advertisements, self.now_ms)
-            if advertisement is None:
-                self.reject(notification.publisher, reason, notification.id)
+            kept = promised(notification, client.advertisements, self.now_ms)
+            if isinstance(kept, Broken):
+                self.effects.append(m.Reject(notification.publisher, kept.reason, notification.id, kept.below))
                 return
-            if advertisement.scopes and not notification.scopes:
-                notification = msgspec.structs.replace(notification, scopes=advertisement.scopes)
+            if kept.scopes and not notification.scopes:
+                notification = msgspec.structs.replace(notification, scopes=kept.scopes)
         if notification.scopes and (reason := self._unknown_scope(notification.scopes)):
             self.reject(notification.publisher, reason, notification.id)
             return

@@ -15,6 +15,7 @@ from hanse.node.http import (
     attributes,
     batch,
     contexts,
+    contracts,
     discovery,
     entities,
     entity_maps,
@@ -64,6 +65,7 @@ PATHS = [
         source_identity,
         models,
         native,
+        contracts,
         federation,
     )
     for path in module.paths

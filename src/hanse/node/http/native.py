@@ -18,15 +18,19 @@ from hanse.model import (
     Subscription,
     geofence_from_geojson,
 )
-from hanse.ngsild.errors import BadRequestData, InvalidRequest
+from hanse.ngsild.errors import BadRequestData, InvalidRequest, ResourceNotFound
 from hanse.node.http import admin
 from hanse.node.http.answers import JSON
 from hanse.node.http.call import Call, Endpoint, Path, native
 from hanse.node.http.events import event_stream
 from hanse.node.native import NativeClient, stream_of
+from hanse.quality import normalized
+from hanse.quality.contracts import check
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from hanse.node.native import Native
 
 XML: Final = "application/xml"
 T = TypeVar("T")
@@ -94,8 +98,8 @@ async def client(call: Call) -> ASGIApp:
     kept = call.tenant.native
     name = call.path["client"]
     found = _shown(kept.client(name))
-    found["subscriptions"] = {id_: _plain(value) for id_, value in kept.subscriptions(name).items()}
-    found["advertisements"] = {id_: _plain(value) for id_, value in kept.advertisements(name).items()}
+    found["subscriptions"] = {id_: _plain(kept, id_, value) for id_, value in kept.subscriptions(name).items()}
+    found["advertisements"] = {id_: _advertised(kept, id_, value) for id_, value in kept.advertisements(name).items()}
     return call.answer(found)
 
 
@@ -136,12 +140,12 @@ async def subscribe(call: Call) -> ASGIApp:
         selectors=_selectors(given.selectors),
         attributes=given.attributes,
         q=given.q,
-        quality=given.quality,
+        quality=_quality(call, given.quality),
         geofence=_geofence(given.geofence),
         scopes=given.scopes,
         expires_at_ms=given.expires_at_ms,
     )
-    await call.tenant.native.subscribe(subscription)
+    await call.tenant.native.subscribe(subscription, given.quality)
     return call.no_content()
 
 
@@ -150,18 +154,30 @@ async def unsubscribe(call: Call) -> ASGIApp:
     return call.no_content()
 
 
+async def advertisement(call: Call) -> ASGIApp:
+    kept, id_ = call.tenant.native, call.path["id"]
+    kept.client(call.path["client"])
+    found = kept.advertisements(call.path["client"]).get(id_)
+    if found is None:
+        raise ResourceNotFound(f"there is no advertisement {id_!r} of this client")
+    return call.answer(_advertised(kept, id_, found))
+
+
 async def advertise(call: Call) -> ASGIApp:
     given = await _read(call, _Advertise)
-    advertisement = Advertisement(
+    quality = _quality(call, given.quality)
+    if missing := check(quality, "").missing:
+        raise BadRequestData("; ".join(missing))
+    advertised = Advertisement(
         id=call.path["id"],
         client=call.path["client"],
         selectors=_selectors(given.selectors),
         q=given.q,
-        quality=given.quality,
+        quality=quality,
         scopes=given.scopes,
         expires_at_ms=given.expires_at_ms,
     )
-    await call.tenant.native.advertise(advertisement)
+    await call.tenant.native.advertise(advertised, given.quality)
     return call.no_content()
 
 
@@ -293,11 +309,27 @@ def _shown(one: NativeClient) -> dict[str, Any]:
     return shown
 
 
-def _plain(value: Subscription | Advertisement) -> dict[str, Any]:
+def _quality(call: Call, written: str) -> str:
+    """What a client writes of quality, levels and all, as brokers are told it."""
+    return normalized(written, call.tenant.measure.registry)
+
+
+def _plain(kept: Native, id_: str, value: Subscription | Advertisement) -> dict[str, Any]:
+    """As its client gave it; `quality_means` is what brokers make of a quality that is written in other words."""
     plain: dict[str, Any] = msgspec.to_builtins(value)
     plain.pop("id")
     plain.pop("client")
+    written = kept.written(value, id_)
+    if written != value.quality:
+        plain |= {"quality": written, "quality_means": value.quality}
     return plain
+
+
+def _advertised(kept: Native, id_: str, advertisement: Advertisement) -> dict[str, Any]:
+    """With what was refused because it was below the guarantee, since the node started."""
+    failures = kept.guarantees.failures(advertisement.client, id_)
+    shown = _plain(kept, id_, advertisement) | {"below_guarantee": failures.number}
+    return shown | {"last_below_guarantee": failures.last} if failures.number else shown
 
 
 _ONE: Final = (JSON,)
@@ -322,6 +354,7 @@ paths: list[Path] = [
     ),
     native(
         "/clients/{client}/advertisements/{id}",
+        GET=Endpoint(advertisement, offers=_ONE),
         PUT=Endpoint(advertise, offers=_ONE, media_types=_BODY),
         DELETE=Endpoint(unadvertise, offers=_ONE),
     ),
