@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.xml_examples import LISTING_1, OBSERVATION, constraints, documents
 
 from hanse.matching import MatchIndex, ladder, satisfies
 from hanse.model import WORLD, Circle, InvalidInput, Location, Notification, Polygon, Selector, Subscription
@@ -78,10 +79,14 @@ subscriptions = st.builds(
     news=st.lists(names, max_size=2).map(tuple),
     q=st.just("") | queries,
     quality=st.just("") | requirements,
+    xpath=st.just(()) | st.lists(constraints, max_size=5).map(tuple),
     geofence=geofences,
 )
+no_payload: dict[str, str] = {}
+payloads = st.just(no_payload) | documents.map(lambda payload: {"payload": payload, "media_type": "application/xml"})
 notifications = st.builds(
-    Notification,
+    lambda payload, **members: Notification(**members, **payload),
+    payloads,
     id=st.just("n"),
     publisher=st.just("p"),
     topic=st.sampled_from([None, "t", "u"]),
@@ -164,6 +169,7 @@ class Indexing(RuleBasedStateMachine):
             assert len(index._vocabulary.lanes._codes) == len(index._vocabulary.tests._codes) == 1
             assert not index._vocabulary.texts._codes
             assert not index._vocabulary.readers
+            assert not index._vocabulary.xml_shapes
             assert not index._clients._codes._codes
             assert not index._clients._moved
 
@@ -302,6 +308,18 @@ def test_every_indicator_that_is_asked_for_must_be_present(index: MatchIndex) ->
     assert found(index, notification(attributes={"freshness": 30, "precision": 2})) == []
 
 
+def test_every_constraint_on_an_xml_payload_must_hold(index: MatchIndex) -> None:
+    index.add(Subscription(id="all", client="c", xpath=LISTING_1))
+    index.add(Subscription(id="some", client="c", xpath=LISTING_1[:2]))
+    index.add(Subscription(id="sharp", client="c", xpath=(LISTING_1[2].replace("40", "46"),)))
+    observed = {"payload": OBSERVATION, "media_type": "application/xml"}
+    assert found(index, notification(**observed)) == ["all", "some"]
+    assert found(index, notification(payload=OBSERVATION.replace('"45"', '"39"'), media_type="application/xml")) == ["some"]
+    assert found(index, notification(payload='"text"')) == []
+    assert found(index, notification(payload="<a>", media_type="application/xml")) == []
+    assert found(index, notification()) == []
+
+
 def test_one_of_the_named_attributes_is_enough_and_is_reported_once(index: MatchIndex) -> None:
     index.add(Subscription(id="s", client="c", attributes=("a", "b"), selectors=(Selector(type="A"), Selector(topic="t"))))
     assert found(index, notification(types=("A",), topic="t", attributes={"a": 1, "b": 2})) == ["s"]
@@ -309,7 +327,9 @@ def test_one_of_the_named_attributes_is_enough_and_is_reported_once(index: Match
     assert found(index, notification(types=("A",), topic="t", attributes={"c": 1})) == []
 
 
-@pytest.mark.parametrize("wrong", [{"q": "a=="}, {"quality": "a~=1"}, {"selectors": (Selector(id_pattern="("),)}])
+@pytest.mark.parametrize(
+    "wrong", [{"q": "a=="}, {"quality": "a~=1"}, {"xpath": ("//a[",)}, {"selectors": (Selector(id_pattern="("),)}]
+)
 def test_a_wrong_filter_changes_nothing(index: MatchIndex, wrong: dict[str, Any]) -> None:
     index.add(Subscription(id="s", client="c"))
     with pytest.raises(InvalidInput):

@@ -79,7 +79,7 @@ def _parsed(text: str) -> Document | str:
     except UnicodeEncodeError:
         return "the payload is not well-formed XML: it has half of a surrogate pair in it"
     except etree.XMLSyntaxError as error:
-        message = error.msg or "it is empty"
+        message = " ".join((error.msg or "it is empty").split())
         if message.startswith("Excessive depth"):
             return _TOO_DEEP
         return f"the payload is not well-formed XML: {message}"
