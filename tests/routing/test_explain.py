@@ -39,12 +39,21 @@ def test_it_agrees_with_the_oracle(seed: int, strategy: str) -> None:
                 published = world.published(n)
                 if published is not None:
                     assert why.view == world.view(published, subscription)
-                    _names_the_link_that_stops(world, why, published)
+                    _names_what_stops(world, why, published, subscription)
 
 
-def _names_the_link_that_stops(world: World, why: Explanation, n: Notification) -> None:
+def _names_what_stops(world: World, why: Explanation, n: Notification, subscription: Subscription) -> None:
     rule = world.federation.rule
-    assert (why.view is None) == (why.checks[-1].name == "export rules" and not why.checks[-1].passed)
+    said = {check.name: check for check in why.checks}
+    source, target = world.homes[n.publisher], world.homes[subscription.client]
+    allowed = world.allowed(source, target, n)
+    assert ("policy" in said) == (source in world.policies and source != target)
+    if "policy" in said:
+        assert said["policy"].passed == (allowed is not None)
+        assert world.policies[source].why(target, n) in said["policy"].words
+    assert why.checks[-1].name == "export rules"
+    assert (why.view is None) == (allowed is None or not why.checks[-1].passed)
+    n = allowed if allowed is not None else n
     for link, words in ((link, f"from {link[0]} to {link[1]}: ") for link in rule):
         if words in why.checks[-1].words:
             assert objection(rule[link], n)

@@ -235,9 +235,15 @@ class Lying(FaultyFederation):
         if isinstance(message, m.Publish):
             self.heard.append(message.notification)
         if sender:
-            rule = self.scenario.settings.federation.rule[sender, node]
-            for n in carried(m.innermost(message)):
-                if not rule.allows(export_types(n), n.entity) or not rule.admits(n) or rule.stripped(n) != n:
+            federation = self.scenario.settings.federation
+            rule = federation.rule[sender, node]
+            inner = m.innermost(message)
+            for n in carried(inner):
+                if n.only_for:  # nobody on its way could read it; but some way to there must let it pass
+                    home = inner.provider if isinstance(inner, m.Found) else inner.home
+                    if federation.exported(home, n.only_for, n) != n:
+                        self.crossed.append((home, n.only_for, n))
+                elif not rule.allows(export_types(n), n.entity) or not rule.admits(n) or rule.stripped(n) != n:
                     self.crossed.append((sender, node, n))
         super()._handle(node, message, sender)
 

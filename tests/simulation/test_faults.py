@@ -69,6 +69,8 @@ def test_state_that_a_long_cut_lost_is_repaired(strategy: str) -> None:
         ("retransmit", "geo-publisher", "eventually"),
         ("export-attributes", "flood-events", "only as exported"),
         ("export-attributes", "advertised", "only as exported"),
+        ("policies", "dht", "only as exported"),
+        ("policies", "advertised", "only published and visible"),
     ],
 )
 def test_a_mechanism_that_is_missing_is_missed(missing: str, strategy: str, property_: str) -> None:
@@ -156,6 +158,8 @@ def test_the_scenarios_have_all_that_can_happen() -> None:
         given = scenario(seed, "scoped")
         seen["require_advertisements"] += given.settings.require_advertisements
         seen["clock turns"] += not given.counts_turns
+        for does in {rule.does for policy in given.policies.values() for rule in policy.rules}:
+            seen[f"policy: {does}"] += 1
         for member in ("attributes", "deny_attributes", "scopes", "quality", "deny"):
             seen[f"rule on {member}"] += any(getattr(link.export, member) for link in given.settings.federation.links)
         seen["rule on area"] += any(link.export.area != WORLD for link in given.settings.federation.links)
@@ -185,6 +189,7 @@ def test_the_scenarios_have_all_that_can_happen() -> None:
     )
     more = ["SetVisibility", "clock turns", "long cut", "located notification", "advertisement expiry", "half visibility"]
     more += ["require_advertisements", "attached from here", "expiry", "shared notification id", "shared subscription id"]
+    more += [f"policy: {does}" for does in ("forbid", "hide", "round", "coarsen", "blur")]
     more += [f"rule on {member}" for member in ("attributes", "deny_attributes", "scopes", "quality", "deny", "area")]
     assert [name for name in [*requests.split(), *more, "change", "publish", "mixed"] if seen[name] < 5] == []
 

@@ -106,6 +106,7 @@ class Notification(Struct, frozen=True, kw_only=True, omit_defaults=True):
     advertisement: str | None = None
     published_at_ms: int = 0  # as its publisher says
     accepted_at_ms: int = 0  # as its publisher's node says
+    only_for: str = ""  # the node that a policy has made it for as it is, and that passes it on to no other
 
     @property
     def key(self) -> tuple[str, str]:

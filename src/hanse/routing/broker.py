@@ -6,7 +6,8 @@ The host makes each call one transaction: the state after it and the effects are
 Four things happen here, whatever the strategy:
 - the requests of this node's own clients are checked and remembered (this node is then their *home*);
 - policy: a notification that some export rule would stop anywhere leaves only along links that let it pass, and is matched at
-  each node that it reaches (`RestrictedEvent`), so that no rendezvous point ever sees what it must not;
+  each node that it reaches (`RestrictedEvent`), so that no rendezvous point ever sees what it must not; what this node's own
+  policy keeps from someone goes to each of the others straight (`policy`);
 - delivery: at most once for each subscription and notification, to the client, or to where the client has gone;
 - messages for brokers that are not neighbours are relayed.
 The strategy decides the rest: where subscriptions, locations and notifications travel, and who matches.
@@ -27,6 +28,7 @@ from hanse.model import InvalidInput, Location, Notification, Subscription, chec
 from hanse.routing import messages as m
 from hanse.routing.borders import Borders
 from hanse.routing.handover import Handovers
+from hanse.routing.policy import Owner, Policy
 from hanse.routing.post import Post
 from hanse.routing.promises import Broken, promised
 from hanse.routing.queries import Queries
@@ -34,14 +36,13 @@ from hanse.routing.recent import remember
 from hanse.routing.repair import Repair
 from hanse.routing.settings import (
     DELIVERED_KEPT,
-    FORWARDS_MAX,
     RESTRICTED_KEPT,
     STAYS_KEPT,
     TOMBSTONES_KEPT,
     WAITING_MAX,
     Settings,
 )
-from hanse.routing.state import BrokerState, Client, Held, client_of, given_id, own_id
+from hanse.routing.state import BrokerState, Client, Held, given_id, own_id
 from hanse.routing.strategies import STRATEGIES, STUDIED
 from hanse.scopes import Scopes, ScopesState
 
@@ -56,13 +57,14 @@ class _Dump(Struct):
 
 
 class Broker:
-    def __init__(self, node: str, settings: Settings, scopes: Scopes | None = None) -> None:
+    def __init__(self, node: str, settings: Settings, scopes: Scopes | None = None, policy: Policy | None = None) -> None:
         if node not in settings.federation.by_id:
             raise InvalidInput(f"{node!r} is no node of the federation")
         self.id = node
         self.settings = settings
         self.federation = settings.federation
         self.scopes = scopes if scopes is not None else Scopes()
+        self.policy = policy if "policies" not in settings.ablations else None
         self.now_ms = 0
         self.effects: list[m.Effect] = []
         self.index = MatchIndex()
@@ -73,7 +75,10 @@ class Broker:
         self.send = post.send
         self.send_data = post.send_data
         self.exported = post.exported
+        self.is_free = post.is_free
+        self.forward_delivery = post.forward_delivery
         self._spread = post.spread
+        self.owner = Owner(self)
         self.strategy = strategy(self)
         self.handovers = Handovers(self)
         self.queries = Queries(self)
@@ -103,10 +108,10 @@ class Broker:
             m.PutSubscription: self.strategy.put,
             m.DropSubscription: self.strategy.drop,
             m.Event: self.strategy.event,
-            m.Delivery: self._delivery,
+            m.Delivery: self.take_delivery,
             m.RestrictedEvent: self._restricted_event,
             m.VisibilityNews: borders.heard,
-            m.Redirect: self._redirect,
+            m.Redirect: post.redirect,
             m.Outdated: self._outdated,
             m.Waited: self.handovers.waited,
             m.HandoverRequest: self.handovers.requested,
@@ -148,9 +153,9 @@ class Broker:
         return msgspec.msgpack.encode(_Dump(self.state, self.scopes.to_struct(), strategy))
 
     @classmethod
-    def restore(cls, node: str, settings: Settings, dumped: bytes) -> Broker:
+    def restore(cls, node: str, settings: Settings, dumped: bytes, policy: Policy | None = None) -> Broker:
         kept = msgspec.msgpack.decode(dumped, type=_Dump)
-        broker = cls(node, settings, Scopes.from_struct(kept.scopes))
+        broker = cls(node, settings, Scopes.from_struct(kept.scopes), policy)
         broker._use(kept.state)
         broker.strategy.state = msgspec.msgpack.decode(kept.strategy, type=type(broker.strategy.state))
         for held in broker.held.values():
@@ -188,7 +193,7 @@ class Broker:
         remote: dict[str, list[str]] = {}
         gone: dict[str, list[str]] = {}
         moved = self.state.moved
-        for subscription in self.match(notification) if only is not None else self._match_as_exported(notification, home):
+        for subscription in self.match(notification) if only is not None else self.owner.match(notification, home):
             there = self.held[subscription.id].home
             if there == self.id:
                 self.deliver(subscription, notification, home)
@@ -202,46 +207,6 @@ class Broker:
             self.forward_delivery(there, notification, tuple(ids), home)
         if self.state.arriving:
             self.handovers.remember(notification, home)
-
-    def _match_as_exported(self, notification: Notification, home: str) -> list[Subscription]:
-        """Match for all: each home's subscriptions go by what that home may see, so that no filter finds out more."""
-        if not self.federation.hides_attributes:
-            return self.match(notification)
-        views: dict[bytes, tuple[Notification, set[str]]] = {}
-        for node in self.federation.audience(home, notification):
-            view = self.exported(home, node, notification)
-            if view is not None:
-                views.setdefault(msgspec.msgpack.encode((*view.attributes, view.news)), (view, set()))[1].add(node)
-        return [s for view, nodes in views.values() for s in self.match(view) if self.held[s.id].home in nodes]
-
-    def forward_delivery(
-        self,
-        there: str,
-        notification: Notification,
-        ids: tuple[str, ...],
-        home: str,
-        forwards: int = 0,
-        *,
-        recalled: bool = False,
-    ) -> None:
-        """To where the subscribers have gone; if export rules forbid it from here, the publisher's broker does it."""
-        if forwards >= FORWARDS_MAX:  # two former homes that each believe the other: what they look for has ended
-            return
-        sent = self.send_data(there, notification, home, lambda view: m.Delivery(view, ids, home, recalled, forwards + 1))
-        if not sent and home != self.id:
-            self.send((home,), m.Redirect(notification.key, ids, there, recalled=recalled))
-
-    def _redirect(self, redirect: m.Redirect, _sender: str) -> None:
-        notification = self.state.restricted.get(redirect.notification)
-        if notification is not None and redirect.waited:
-            for id_ in redirect.subscriptions:
-                self.handovers.send_waited(redirect.to, m.Waited(client_of(id_), id_, notification, self.id))
-        elif notification is not None:
-            ids, recalled = redirect.subscriptions, redirect.recalled
-            if redirect.to == self.id:
-                self._delivery(m.Delivery(notification, ids, self.id, recalled, 1), "")
-            else:
-                self.send_data(redirect.to, notification, self.id, lambda view: m.Delivery(view, ids, self.id, recalled, 1))
 
     def deliver(
         self, subscription: Subscription, notification: Notification, home: str, forwards: int = 0, *, recalled: bool = False
@@ -274,7 +239,7 @@ class Broker:
     def drop(self, client: str, id_: str, notification: Notification, reason: str) -> None:
         self.effects.append(m.Dropped(client, given_id(id_), notification, reason))
 
-    def _delivery(self, delivery: m.Delivery, _sender: str) -> None:
+    def take_delivery(self, delivery: m.Delivery, _sender: str) -> None:
         notification = delivery.notification
         elsewhere: dict[str, list[str]] = {}
         for id_ in delivery.subscriptions:
@@ -515,19 +480,23 @@ class Broker:
             accepted_at_ms=self.now_ms,
             published_at_ms=notification.published_at_ms or self.now_ms,
             location=notification.location or client.location,
+            only_for="",
         )
-        if self.federation.is_open_to(notification):
+        if self.is_free(notification, self.id):
             self.strategy.published(notification)
             return
         remember(self.state.restricted, notification.key, notification, RESTRICTED_KEPT)
-        if self.strategy.obeys_export_rules:
+        if self.owner.restricts(notification):
+            self.owner.publish(notification)
+        elif self.strategy.obeys_export_rules:
             self.strategy.published(notification)
         else:
             self._restricted_event(m.RestrictedEvent(notification, self.id), "")
 
     def _restricted_event(self, event: m.RestrictedEvent, _sender: str) -> None:
         self.deliver_here(event.notification, event.home)
-        self._spread(event)
+        if not event.notification.only_for:
+            self._spread(event)
 
     def _detach(self, detach: m.Detach, _sender: str) -> None:
         client = self.clients.get(detach.client)

@@ -1,7 +1,7 @@
 """Why a notification reaches a subscription, or does not: the oracle's meaning, check by check, each in one sentence.
 
-Filters are judged by what export rules leave of the notification where the subscriber is; where they leave nothing of it, by the
-whole of it, so that all reasons are told and not the first alone. `delivered` is what `World.receivers` says, always.
+Filters are judged by what policy and export rules leave of the notification where the subscriber is; where they leave nothing of
+it, by the whole of it, so that all reasons are told and not the first alone. `delivered` is what `World.receivers` says, always.
 """
 
 from __future__ import annotations
@@ -51,18 +51,21 @@ def explain(world: World, notification: Notification, subscription: Subscription
             return Explanation(delivered=False, checks=(Check("home", passed=False, words=f"{client} is at no node."),))
     published = world.published(notification)
     whole = published if published is not None else _located(world, notification)
+    source, target = world.homes[publisher], world.homes[subscriber]
     view = world.view(whole, subscription)
-    seen = view if view is not None else whole
+    allowed = world.allowed(source, target, whole)
+    sent = allowed if allowed is not None else whole
+    seen = view if view is not None else sent
     checks = (
         _active(world, subscription),
         _advertised(world, notification),
-        *_selected(subscription, seen, whole),
+        *_selected(subscription, seen, _taken_out(whole, sent, seen)),
         *_places(world, subscription, seen),
         *_visibility(world, subscription, seen),
-        _exported(world, whole, view, subscription),
+        *_allowed(world, whole, allowed, source, target),
+        _exported(world, sent, world.federation.exported(source, target, sent), subscription),
     )
-    source, target = world.homes[publisher], world.homes[subscriber]
-    path = (source, *(node for _, node in way(world.federation.audience(source, whole), target))) if view is not None else ()
+    path = (source, *(node for _, node in way(world.federation.audience(source, sent), target))) if view is not None else ()
     return Explanation(all(check.passed for check in checks), checks, path, view)
 
 
@@ -112,15 +115,25 @@ def _advertised(world: World, n: Notification) -> Check:
 # --- content --------------------------------------------------------------------------------------------------------------
 
 
-def _selected(s: Subscription, n: Notification, whole: Notification) -> Iterator[Check]:
+def _taken_out(whole: Notification, sent: Notification, seen: Notification) -> str:
+    """What is not left of it where the subscriber is, and who has taken it out."""
+    words = ""
+    for who, before, after in (("The policy of its node has", whole, sent), ("Export rules have", sent, seen)):
+        hidden = sorted((before.attributes.keys() - after.attributes.keys()) | (set(before.news) - set(after.news)))
+        if hidden := hidden + ["the payload"] * (before.payload != after.payload):
+            words += f" {who} taken out {', '.join(hidden)}."
+        if changed := sorted(name for name, value in after.attributes.items() if value != before.attributes[name]):
+            words += f" {who} changed {', '.join(changed)}."
+    return words
+
+
+def _selected(s: Subscription, n: Notification, left: str) -> Iterator[Check]:
     """Entities, attributes, news, `q`, quality and XPath, as far as the subscription asks for them."""
     if not s.selectors:
         yield Check("entities", passed=True, words="The subscription is about every entity and topic.")
     else:
         fits = selects(s.selectors, n)
         yield Check("entities", fits, f"It is about {_entity(n)}; asked for is {_selectors(s.selectors)}.")
-    hidden = sorted((whole.attributes.keys() - n.attributes.keys()) | (set(whole.news) - set(n.news)))
-    left = f" Export rules have taken out {', '.join(hidden)}." if hidden else ""
     if s.attributes:
         words = f"It carries {_names(n.attributes)}; one of {', '.join(s.attributes)} is asked for.{left}"
         yield Check("attributes", carries(s.attributes, n), words)
@@ -136,9 +149,8 @@ def _selected(s: Subscription, n: Notification, whole: Notification) -> Iterator
         yield Check("quality", passed, words)
     if s.xpath:
         passed = passes_xpath(s.xpath, n)
-        taken = " Export rules have taken it out." if whole.payload and not n.payload else ""
         words = f"{' and '.join(s.xpath)} {'holds' if len(s.xpath) == 1 else 'hold'}."
-        yield Check("xpath", passed, words if passed else f"{_failing_xpath(s.xpath, n)}.{taken}")
+        yield Check("xpath", passed, words if passed else f"{_failing_xpath(s.xpath, n)}.{left}")
 
 
 def _failing_xpath(constraints: tuple[str, ...], n: Notification) -> str:
@@ -236,6 +248,22 @@ def _visibility(world: World, s: Subscription, n: Notification) -> Iterator[Chec
             yield Check(f"scopes: {dimension}", trace.visible, f"{trace.reason}.")
     if not n.scopes and not s.scopes:
         yield Check("scopes", passed=True, words="Neither side states a scope.")
+
+
+# --- the policy of the publisher's node ----------------------------------------------------------------------------------------
+
+
+def _allowed(world: World, whole: Notification, allowed: Notification | None, source: str, target: str) -> Iterator[Check]:
+    policy = world.policies.get(source)
+    if policy is None or source == target:
+        return
+    why = policy.why(target, whole)
+    if allowed is None:
+        yield Check("policy", passed=False, words=f"The policy of {source} lets {target} see nothing of it: {why}.")
+    elif allowed == whole:
+        yield Check("policy", passed=True, words=f"The policy of {source} lets {target} see all of it.")
+    else:
+        yield Check("policy", passed=True, words=f"The policy of {source} lets {target} see less than all of it: {why}.")
 
 
 # --- export rules -------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Every node knows the whole federation: its nodes, its links with their export ru
 messages whether an honest neighbour could have sent them at all: whether the one who is said to speak lies behind that neighbour
 on the way that its messages take, whether it is its part to say such a thing, and whether export rules let a notification come
 this way, in this form. A message that could not be honest is refused, with the reason in words; nothing of it is handled.
+Nobody knows another's policy; but that what one has left of a notification for some node comes to that node alone, can be told.
 
 What cannot be told here is whether a node speaks the truth about its own clients, or changes what it passes on for others.
 Clients' names are the federation's common trust; but what a node says of them gets it nothing that export rules keep from it. Of
@@ -160,6 +161,8 @@ class Guard:
         federation, said = self.federation, f"{notification.id!r} of {notification.publisher!r}"
         if home not in self._nodes:
             return f"{home!r} is no node of the federation"
+        if notification.only_for:
+            return self._private(notification, home, trip)
         if federation.is_open_to(notification):
             return f"{said} is under no export rule, but travels as if it were" if trip.route else ""
         if trip.relayed:
@@ -179,9 +182,22 @@ class Guard:
             return f"only {home} can send {said} to {goal}, since {speaker} has not all of it"
         return ""
 
+    def _private(self, n: Notification, home: str, trip: Trip) -> str:
+        """A view that the policy of its publisher's node has made for one node."""
+        said = f"{n.id!r} of {n.publisher!r}"
+        if n.only_for != trip.goal:
+            return f"{said} is only for {n.only_for}, and comes to {trip.goal}"
+        if home != trip.speaker or trip.route:
+            return f"{said}, which is only for {n.only_for}, does not come straight from {home}, where it was published"
+        if self.federation.exported(home, trip.goal, n) is not n:
+            return f"{said} has more in it than export rules leave of it at {trip.goal}"
+        return ""
+
     def _event(self, event: m.Event, trip: Trip) -> str:
         if event.home not in self._nodes:
             return f"{event.home!r} is no node of the federation"
+        if event.notification.only_for:
+            return f"{event.notification.id!r} is only for {event.notification.only_for}, but travels as if it were for all"
         if not self.federation.is_open_to(event.notification):
             return f"{event.notification.id!r} is under export rules, but travels as if it were not"
         return self._speakers.event(event, trip)
@@ -190,6 +206,10 @@ class Guard:
         n, home = event.notification, event.home
         if home not in self._nodes:
             return f"{home!r} is no node of the federation"
+        if n.only_for:
+            if self._speakers.matches_at_home:
+                return f"{n.id!r} is matched where it is published, but comes unmatched"
+            return self._private(n, home, trip)
         if self._speakers.obeys_export_rules or self.federation.is_open_to(n):
             return f"{n.id!r} travels under export rules, which is not the way for it"
         if not trip.is_next_door or trip.here == home or self.federation.audience(home, n).get(trip.here) != trip.sender:
@@ -208,15 +228,15 @@ class Guard:
         return self._speakers.delivery(delivery, trip)
 
     def _waited(self, waited: m.Waited, trip: Trip) -> str:
-        if self.federation.is_open_to(waited.notification):
+        if not waited.notification.only_for and self.federation.is_open_to(waited.notification):
             return f"{waited.notification.id!r} is under no export rule, but travels as if it were"
         if client_of(waited.subscription) != waited.client:
             return f"{waited.subscription!r} is no subscription of {waited.client!r}"
         return self._data(waited.notification, waited.home, trip)
 
     def _redirect(self, redirect: m.Redirect, trip: Trip) -> str:  # noqa: ARG002
-        if len(redirect.subscriptions) > HELD_MAX:
-            return "a redirect for too many subscriptions"
+        if len(redirect.subscriptions) > HELD_MAX or not 0 <= redirect.forwards <= FORWARDS_MAX:
+            return "a redirect for too many subscriptions, or forwarded too often"
         return self._strangers((redirect.to,))
 
     # --- subscriptions, places, offers --------------------------------------------------------------------------------
@@ -306,8 +326,8 @@ class Guard:
         if found.total < len(found.entities):
             return "an answer has more entities than it says there are"
         for entity in found.entities:
-            if len(found.entities) > 1 and not self.federation.is_open_to(entity):
-                return f"{entity.id!r} is under export rules, and travels by itself"
+            if len(found.entities) > 1 and not self._travels_freely(entity):
+                return f"{entity.id!r} is under export rules or a policy, and travels by itself"
             if reason := self._data(entity, found.provider, trip):
                 return reason
         return ""
@@ -337,9 +357,12 @@ class Guard:
         if len(handover.stays) > STAYS_KEPT or len(handover.waiting) > WAITING_MAX:
             return f"{client!r} is handed over with too many stays or notifications"
         for _, notification, _ in handover.waiting:
-            if not self.federation.is_open_to(notification):
-                return f"{notification.id!r} is under export rules, and travels by itself"
+            if not self._travels_freely(notification):
+                return f"{notification.id!r} is under export rules or a policy, and travels by itself"
         return self._postponed(handover)
+
+    def _travels_freely(self, notification: Notification) -> bool:
+        return not notification.only_for and self.federation.is_open_to(notification)
 
     def _postponed(self, handover: m.Handover) -> str:
         if len(handover.requests) > REQUESTS_WAITING_MAX * STAYS_KEPT:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hanse.matching import satisfies
-from hanse.matching.meaning import carries, passes_q, passes_xpath, tells
+from hanse.model import WORLD
 from hanse.routing import messages as m
 from hanse.routing.recent import remember
 from hanse.routing.settings import DELIVERED_KEPT, REQUESTS_WAITING_MAX, STAYS_KEPT, WAITING_MAX
@@ -115,8 +115,7 @@ class Handovers:
         waiting: list[tuple[str, Notification, str]] = []
         guarded: list[tuple[str, Notification, str]] = []
         for item in client.waiting:
-            open_ = broker.federation.is_open_to(item[1])
-            (waiting if open_ else guarded).append(item)
+            (waiting if broker.is_free(item[1], item[2]) else guarded).append(item)
         mine = client.subscriptions.keys()
         not_given = {(id_, n.key) for id_, n, _ in client.waiting}
         delivered = [
@@ -147,18 +146,17 @@ class Handovers:
             left.extend(item for item in before.left_behind if item[0].id not in ids)
         broker.state.moved[name] = Moved(new_home, broker.now_ms + broker.settings.handover_grace_ms, left)
         del broker.clients[name]
-        for id_, notification, home in guarded:  # export rules decide over these one by one
+        for id_, notification, home in guarded:  # export rules and policies decide over these one by one
             self.send_waited(new_home, m.Waited(name, id_, notification, home))
         for advertisement in client.advertisements.values():
             broker.strategy.unadvertised(advertisement)
 
     def _may_travel(self, name: str, requests: list[tuple[int, m.Request]]) -> Iterator[tuple[int, m.Request]]:
-        """What a client asked for goes with it; but not what it wanted to publish under export rules, which are this node's."""
-        federation = self.broker.federation
+        """What a client asked for goes with it; but not what it wanted to publish under the rules or the policy of this node."""
         for turn, request in requests:
             if isinstance(request, m.Publish):
-                n = request.notification
-                if not federation.is_open_to(n):
+                n = msgspec.structs.replace(request.notification, only_for="")
+                if not self.broker.is_free(n, self.broker.id):
                     self.broker.reject(name, "the client went on before this could be published here", n.id)
                     continue
             yield turn, request
@@ -224,16 +222,17 @@ class Handovers:
         self._look_again(client)
 
     def send_waited(self, to: str, waited: m.Waited) -> None:
-        """As export rules let it: from here, or else from the publisher's broker; or else not at all."""
+        """As export rules and policies let it: from here, or else from the publisher's broker; or else not at all."""
         broker, n = self.broker, waited.notification
         if to == broker.id:
             self.waited(waited, "")
         elif broker.send_data(to, n, waited.home, lambda view: msgspec.structs.replace(waited, notification=view)):
             pass
-        elif waited.home != broker.id and broker.federation.may_hear(waited.home, to, n):
+        elif waited.home != broker.id and (n.only_for or broker.federation.may_hear(waited.home, to, n)):
             broker.send((waited.home,), m.Redirect(n.key, (waited.subscription,), to, waited=True))
         else:
-            broker.drop(waited.client, waited.subscription, n, f"export rules do not let it follow the client to {to}")
+            why = "a policy does" if n.only_for or broker.owner.view(to, n) is None else "export rules do"
+            broker.drop(waited.client, waited.subscription, n, f"{why} not let it follow the client to {to}")
 
     def waited(self, waited: m.Waited, _sender: str) -> None:
         broker = self.broker
@@ -250,12 +249,13 @@ class Handovers:
     def _give(self, waited: m.Waited, client: Client) -> None:
         """What waited is the client's; but where less of it may be seen, that must be what the client asked for."""
         broker, subscription, n = self.broker, client.subscriptions[waited.subscription], waited.notification
-        asked = carries(subscription.attributes, n) and tells(subscription.news, n) and passes_q(subscription.q, n)
-        asked = asked and passes_xpath(subscription.xpath, n)
-        if asked or not broker.federation.hides_attributes:
+        is_less = n.only_for or broker.federation.hides_attributes
+        anywhere = msgspec.structs.replace(n, geofence=WORLD)  # where the client was then, it was in its geofence
+        if not is_less or satisfies(subscription, anywhere, broker.publisher_location(n), None):
             broker.deliver(subscription, n, waited.home)
         else:
-            broker.drop(waited.client, waited.subscription, n, f"export rules leave too little of it at {broker.id}")
+            why = "a policy leaves" if n.only_for else "export rules leave"
+            broker.drop(waited.client, waited.subscription, n, f"{why} too little of it at {broker.id}")
 
     def _settle(self, name: str, client: Client) -> None:
         """All that belongs to the client is here: do what it asked for meanwhile, in the order in which it asked."""

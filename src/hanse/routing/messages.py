@@ -125,6 +125,7 @@ class Redirect(Struct, frozen=True, tag=True, gc=False):
     to: str
     waited: bool = False  # it is the client's already
     recalled: bool = False  # as in the delivery that could not go on
+    forwards: int = 0
 
 
 class Offer(NamedTuple):
@@ -182,7 +183,10 @@ class Event(Struct, frozen=True, tag=True, gc=False):
 
 
 class RestrictedEvent(Struct, frozen=True, tag=True, gc=False):
-    """A notification that export rules keep from some nodes: matched at each node that may hear of it, for its own clients."""
+    """A notification that export rules keep from some nodes: matched at each node that may hear of it, for its own clients.
+
+    What a policy keeps from some travels so, too, as a view that is only for the node it is sent to, and is not passed on.
+    """
 
     notification: Notification
     home: str

@@ -18,6 +18,7 @@ from hanse.scopes import Scopes
 if TYPE_CHECKING:
     from hanse.model import Advertisement, Location, Notification, Subscription
     from hanse.routing.federation import Federation
+    from hanse.routing.policy import Policy
 
 
 class World(Struct):
@@ -29,6 +30,7 @@ class World(Struct):
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[tuple[str, str], Advertisement] = field(default_factory=dict)  # client, id
     require_advertisements: bool = False
+    policies: dict[str, Policy] = field(default_factory=dict)  # of nodes, each over what is published at it
 
     def copy(self) -> World:
         """As it is now, whatever comes."""
@@ -75,5 +77,15 @@ class World(Struct):
         )
 
     def view(self, published: Notification, subscription: Subscription) -> Notification | None:
-        """What export rules leave of it where the subscriber is: all that it gets, and all that filters go by."""
-        return self.federation.exported(self.homes[published.publisher], self.homes[subscription.client], published)
+        """What is left of it where the subscriber is: all that it gets, and all that filters go by."""
+        return self.seen_at(self.homes[published.publisher], self.homes[subscription.client], published)
+
+    def seen_at(self, source: str, target: str, published: Notification) -> Notification | None:
+        """What a node may see of what is published at another: first by the policy there, then by export rules on the way."""
+        allowed = self.allowed(source, target, published)
+        return None if allowed is None else self.federation.exported(source, target, allowed)
+
+    def allowed(self, source: str, target: str, published: Notification) -> Notification | None:
+        """What the policy of the publisher's node leaves of it for another node."""
+        policy = self.policies.get(source) if source != target else None
+        return published if policy is None else policy.view(target, published)

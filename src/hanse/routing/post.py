@@ -1,7 +1,7 @@
 """Getting messages to other brokers, wherever they are.
 
 The way between two brokers is the same always, so that what one says to another arrives in order. What export rules restrict
-goes only along links that let it pass.
+goes only along links that let it pass; what a policy restricts goes from the publisher's broker to the one that it is for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from hanse.routing import messages as m
 from hanse.routing.federation import way
+from hanse.routing.policy import alone
+from hanse.routing.settings import FORWARDS_MAX
+from hanse.routing.state import client_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +56,14 @@ class Post:
         False where there is no such way, or where something was taken out before that it may see: then `home` has to send it.
         """
         federation = self.federation
+        if notification.only_for:
+            return False
+        if home == self.id and self.broker.owner.keeps(notification):
+            private = self.exported(home, target, notification)
+            if private is None:
+                return False
+            self.send((target,), message(alone(private, target)))
+            return True
         if federation.is_open_to(notification):
             self.send((target,), message(notification))
             return True
@@ -66,10 +77,56 @@ class Post:
         return True
 
     def exported(self, source: str, target: str, notification: Notification) -> Notification | None:
-        """What export rules leave of it for a broker."""
+        """What is left of it for a broker: by the policy, where it was published here, and then by export rules."""
+        if source == self.id:
+            allowed = self.broker.owner.view(target, notification)
+            if allowed is None:
+                return None
+            notification = allowed
         if self._strips:
             return self.federation.exported(source, target, notification)
         return notification if self.federation.may_hear(source, target, notification) else None
+
+    def is_free(self, notification: Notification, home: str) -> bool:
+        """Whether it may take any way: neither export rules nor, as far as is known here, a policy keep any of it from anyone."""
+        if notification.only_for or not self.federation.is_open_to(notification):
+            return False
+        return home != self.id or not self.broker.owner.restricts(notification)
+
+    # --- after clients that have gone ---------------------------------------------------------------------------------
+
+    def forward_delivery(
+        self,
+        there: str,
+        notification: Notification,
+        ids: tuple[str, ...],
+        home: str,
+        forwards: int = 0,
+        *,
+        recalled: bool = False,
+    ) -> None:
+        """To where the subscribers have gone; if it may not go there from here, the publisher's broker does it."""
+        if forwards >= FORWARDS_MAX:  # two former homes that each believe the other: what they look for has ended
+            return
+        sent = self.send_data(there, notification, home, lambda view: m.Delivery(view, ids, home, recalled, forwards + 1))
+        if not sent and home != self.id:
+            self.send((home,), m.Redirect(notification.key, ids, there, recalled=recalled, forwards=forwards))
+
+    def redirect(self, redirect: m.Redirect, _sender: str) -> None:
+        broker = self.broker
+        notification = broker.state.restricted.get(redirect.notification)
+        if notification is None:
+            return
+        ids, to, recalled, forwards = redirect.subscriptions, redirect.to, redirect.recalled, redirect.forwards + 1
+        if redirect.waited:
+            for id_ in ids:
+                broker.handovers.send_waited(to, m.Waited(client_of(id_), id_, notification, self.id))
+        elif to == self.id:
+            broker.take_delivery(m.Delivery(notification, ids, self.id, recalled, forwards), "")
+        else:
+            self.send_data(to, notification, self.id, lambda view: m.Delivery(view, ids, self.id, recalled, forwards))
+
+    # --- hop by hop ---------------------------------------------------------------------------------------------------
 
     def spread(self, event: m.RestrictedEvent) -> None:
         """To the neighbours that come next on the ways that export rules leave open, each with what may cross the link to it."""

@@ -42,30 +42,34 @@ class Queries:
         broker.send(targets, m.Ask(query, broker.id))
         broker.effects.append(m.Lookup(query, broker.id))
 
+    @property
+    def _hides(self) -> bool:
+        return self.broker.federation.hides_attributes or self.broker.policy is not None
+
     def ask(self, ask: m.Ask, _sender: str) -> None:
         broker, query = self.broker, ask.query
-        if broker.federation.hides_attributes:  # no filter may find out what the asker must not see: it goes by what is left
+        if self._hides:  # no filter may find out what the asker must not see: it goes by what is left
             remember(broker.state.asked, _asked(ask.asker, query.id), query.q, OPEN_QUERIES_MAX)
             query = msgspec.structs.replace(query, q="")
         broker.effects.append(m.Lookup(query, ask.asker))
 
     def answer(self, answer: m.Answer, _sender: str) -> None:
-        """The host has looked; what export rules keep here stays here."""
+        """The host has looked; what export rules and this node's policy keep here stays here."""
         broker = self.broker
         if answer.asker == broker.id:
             self.found(m.Found(answer.query, broker.id, answer.entities, len(answer.entities)), "")
             return
-        federation = broker.federation
-        q = broker.state.asked.pop(_asked(answer.asker, answer.query), None if federation.hides_attributes else "")
+        q = broker.state.asked.pop(_asked(answer.asker, answer.query), None if self._hides else "")
         free, guarded = [], []
         for entity in answer.entities:
-            if federation.is_open_to(entity):
-                free.append(entity)
+            if broker.is_free(entity, broker.id):
+                if q is not None and passes_q(q, entity):
+                    free.append(entity)
             elif (view := broker.exported(broker.id, answer.asker, entity)) is not None and q is not None and passes_q(q, view):
                 guarded.append(entity)
         total = len(free) + len(guarded)
         broker.send((answer.asker,), m.Found(answer.query, broker.id, tuple(free), total))
-        for entity in guarded:  # these must keep to certain links, and travel by themselves
+        for entity in guarded:  # these must keep to certain links, or are for nobody else to read, and travel by themselves
             found = partial(_found, answer.query, broker.id, total)
             broker.send_data(answer.asker, entity, broker.id, found)
 

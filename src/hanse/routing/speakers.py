@@ -20,6 +20,7 @@ class Speakers:
     """Unless said otherwise: homes place their subscriptions at other brokers, and nobody sends events."""
 
     obeys_export_rules: ClassVar[bool] = False
+    matches_at_home: ClassVar[bool] = False  # where it is published, a notification is matched for all
     places: ClassVar[bool] = True  # subscriptions are held elsewhere than at home
 
     def __init__(self, settings: Settings) -> None:
@@ -69,6 +70,8 @@ class FloodEvents(Speakers):
 
 
 class FloodSubscriptions(Speakers):
+    matches_at_home = True
+
     def matches(self, notification: Notification, home: str, trip: Trip) -> bool:  # noqa: ARG002
         return trip.speaker == home
 

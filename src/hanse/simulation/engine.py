@@ -18,9 +18,10 @@ from hanse.scopes import Scopes
 from hanse.simulation.latency import CLIENT_HOP_MS, Latencies, by_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from hanse.model import Notification
+    from hanse.routing.policy import Policy
 
 RANKS: dict[type, int] = {
     m.ClientLocation: 0,
@@ -63,10 +64,14 @@ class Simulator:
         *,
         latencies: Latencies | None = None,
         client_hop_ms: int = CLIENT_HOP_MS,
+        policies: Mapping[str, Policy] | None = None,
     ) -> None:
         self.settings = settings
         snapshot = (scopes or Scopes()).to_struct()
-        self.brokers = {node: Broker(node, settings, Scopes.from_struct(snapshot)) for node in settings.federation.ids}
+        own = policies or {}
+        self.brokers = {
+            node: Broker(node, settings, Scopes.from_struct(snapshot), own.get(node)) for node in settings.federation.ids
+        }
         self.latencies = latencies if latencies is not None else by_distance(settings.federation)
         self.client_hop_ms = client_hop_ms
         self.now_ms = 0

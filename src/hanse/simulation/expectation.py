@@ -181,11 +181,7 @@ class Expectation:
         sources = _distinct(window.homes[n.publisher][publication.stay :])
         must, may, seen = set(), set(), {}
         published = msgspec.structs.replace(n, location=publication.location, scopes=scopes)
-        views = {
-            (source, home): judge.federation.exported(source, home, published)
-            for source in sources
-            for home in judge.federation.ids
-        }
+        views = {(source, home): judge.seen_at(source, home, published) for source in sources for home in judge.federation.ids}
         for key, known in reached.items():
             # each version of the subscription with each form in which the notification may come to where its client may be
             pairs = [(s, views[source, home]) for s in known.versions for source in sources for home in known.homes]
@@ -216,7 +212,7 @@ def _fits(s: Subscription, n: Notification, publication: Publication) -> bool:
         and passes_q(s.q, n)
         and passes_quality(s.quality, n)
         and passes_xpath(s.xpath, n)
-        and lies_in(publication.location, s.geofence)
+        and lies_in(n.location, s.geofence)
         and (s.expires_at_ms is None or s.expires_at_ms > publication.at_ms)
     )
 

@@ -128,7 +128,7 @@ class Host:
         self.up = False
         stored = self.broker.dump()
         links = {peer: link.dump() for peer, link in self.links.items()}
-        self.broker = Broker.restore(self.broker.id, self.broker.settings, stored)
+        self.broker = Broker.restore(self.broker.id, self.broker.settings, stored, self.broker.policy)
         for peer, dumped in links.items():
             state = msgspec.msgpack.decode(dumped, type=LinkState)
             self.links[peer] = ReliableLink(state=state, outbox_max=self.outbox_max, ablations=self.ablations)
@@ -144,7 +144,8 @@ class FaultyFederation:
         snapshot = scenario.scopes.to_struct()
         settings = scenario.settings
         self.hosts = {
-            node: Host(Broker(node, settings, Scopes.from_struct(snapshot)), faults) for node in settings.federation.ids
+            node: Host(Broker(node, settings, Scopes.from_struct(snapshot), scenario.policies.get(node)), faults)
+            for node in settings.federation.ids
         }
         self.now_ms = 0
         self.calm = True
@@ -348,8 +349,18 @@ class FaultyFederation:
         if self._guarded:
             rule = self.scenario.settings.federation.rule[node, target]
             for n in carried(m.innermost(message)):
+                # what is only for one node, nobody on its way can read; the guard looks at it there
+                if n.only_for:
+                    continue
                 if not rule.allows(export_types(n), n.entity) or not rule.admits(n) or rule.stripped(n) != n:
                     self.trace.leaked.append((node, target, (n.publisher, n.id)))
+        if self.scenario.policies:
+            for n, home in published_at(m.innermost(message)):
+                reader = n.only_for or target
+                policy = self.scenario.policies.get(home)
+                view = policy.view(reader, n) if policy is not None and reader != home else n
+                if view != n:
+                    self.trace.leaked.append((home, reader, (n.publisher, n.id)))
         output = self.hosts[node].links[target].send(message, self.now_ms)
         self._emit(node, target, output.frames)
         self.trace.lost.extend(output.lost)
@@ -362,8 +373,8 @@ class FaultyFederation:
         query, asker = lookup.query, lookup.asker
         has = self._store.get(node, ())
         found = tuple(n for n in has if n.entity is not None and selects(query.selectors, n) and passes_q(query.q, n))
-        exported = self.scenario.settings.federation.exported
-        views = (exported(node, asker, n) for n in found)
+        seen_at = self.scenario.world().seen_at
+        views = (seen_at(node, asker, n) for n in found)
         allowed = self.trace.answered.setdefault((query.client, query.id, asker), [])
         allowed.extend(view for view in views if view is not None and passes_q(self._asked[query.id], view))
         self._handle(node, m.Answer(query.id, asker, found), "")
@@ -371,6 +382,19 @@ class FaultyFederation:
 
 def _got(effect: m.Deliver | m.Dropped) -> Got:
     return Got(effect.client, effect.subscription, effect.notification.publisher, effect.notification.id)
+
+
+def published_at(message: Any) -> Iterator[tuple[Notification, str]]:
+    """The notifications in a message, each with the node where it was published."""
+    match message:
+        case m.Handover():
+            yield from ((n, home) for _, n, home in message.waiting)
+        case m.Found():
+            yield from ((n, message.provider) for n in message.entities)
+        case m.Event() | m.RestrictedEvent() | m.Delivery() | m.Waited():
+            yield message.notification, message.home
+        case _:
+            pass
 
 
 def carried(message: Any) -> Iterator[Notification]:

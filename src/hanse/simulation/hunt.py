@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHRINK_RUNS_MAX = 2_000
 # what can be switched off, to see that it is missed
-ABLATIONS = ("dedup", "link-dedup", "link-order", "retransmit", "export-attributes", "guard")
+ABLATIONS = ("dedup", "link-dedup", "link-order", "retransmit", "export-attributes", "policies", "guard")
 T = TypeVar("T")
 
 
@@ -80,6 +80,8 @@ class Found(Struct):
         federation = settings.federation
         links = sorted({"–".join(sorted((link.source, link.target))) for link in federation.links})
         said = [f"{settings.strategy}, seed {self.scenario.seed}: nodes {' '.join(federation.ids)}; links {' '.join(links)}"]
+        for node, policy in self.scenario.policies.items():
+            said += [f"  policy of {node}: {_words(rule)}" for rule in policy.rules]
         for i, phase in enumerate(self.scenario.phases):
             for step in phase.steps:
                 said.append(f"  phase {i} +{step.at_ms} ms, at {step.node}: {_words(step.do)}")

@@ -19,6 +19,7 @@ from hanse.model import (
 from hanse.routing import ExportRule, Federation, Group, Link, Node, Settings
 from hanse.routing import messages as m
 from hanse.scopes import NEVER, Scopes
+from hanse.simulation.policies import random_policies
 from hanse.simulation.steps import PHASE_MS, Move, Phase, Scenario, Step
 
 if TYPE_CHECKING:
@@ -165,7 +166,10 @@ class _Maker:
                 phases.append(Phase(tuple(self._phase(len(phases), kind)), kind))
         if self.away:
             phases.append(Phase(tuple(self._returns()), "change"))
-        return Scenario(self.seed, self.settings, self.scopes, tuple(phases), counts_turns=self.dice.random() < 0.8)
+        counts_turns = self.dice.random() < 0.8
+        scopes = [(d, scope) for d, graph in self.scopes.graphs.items() for scope in graph.scopes()]
+        policies = random_policies(self.seed, self.settings.strategy, self.settings.federation.ids, TYPES, scopes)
+        return Scenario(self.seed, self.settings, self.scopes, tuple(phases), counts_turns, policies)
 
     # --- pieces -----------------------------------------------------------------------------------------------------
 

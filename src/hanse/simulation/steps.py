@@ -17,6 +17,7 @@ from hanse.routing import messages as m
 from hanse.routing.oracle import World
 from hanse.routing.state import own_id
 from hanse.scopes import Scopes
+from hanse.simulation.policies import Rules
 
 PHASE_MS = 600_000  # longer than any phase takes, and than a hand-over's grace
 
@@ -50,12 +51,14 @@ class Scenario(Struct, frozen=True):
     scopes: Scopes
     phases: tuple[Phase, ...]
     counts_turns: bool = True  # clients number their stays; otherwise they leave it to the nodes' clocks
+    policies: dict[str, Rules] = {}  # of nodes that have one
 
     def world(self) -> World:
         return World(
             self.settings.federation,
             Scopes.from_struct(self.scopes.to_struct()),
             require_advertisements=self.settings.require_advertisements,
+            policies=dict(self.policies),
         )
 
 

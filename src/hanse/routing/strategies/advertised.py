@@ -88,6 +88,7 @@ def could_meet(guarantees: tuple[str, ...], requirement: str) -> bool:
 class Advertised(Strategy):
     name = "advertised"
     obeys_export_rules = True
+    matches_at_home = True
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
@@ -247,9 +248,13 @@ class Advertised(Strategy):
     def put_message(self, held: Held) -> m.PutSubscription:
         put = super().put_message(held)
         client = self.broker.clients.get(held.subscription.client)
-        if client is None or not self.broker.federation.hides_attributes:
+        if client is None:
             return put
-        return msgspec.structs.replace(put, stays=tuple((since_ms, node) for since_ms, node, _ in client.stays))
+        stays = tuple((since_ms, node) for since_ms, node, _ in client.stays)
+        # what it might have seen then depends on where it was, if links hide something; or a policy, which only others know
+        if not self.broker.federation.hides_attributes and all(node == self.broker.id for _, node in stays):
+            return put
+        return msgspec.structs.replace(put, stays=stays)
 
     def borders_change(self) -> None:
         before = self.broker.scopes.to_struct()

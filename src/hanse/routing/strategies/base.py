@@ -29,6 +29,7 @@ class StrategyState(Struct):
 class Strategy:
     name: ClassVar[str]
     obeys_export_rules: ClassVar[bool] = False  # keeps to the rules by its own way of routing
+    matches_at_home: ClassVar[bool] = False  # where it is published a notification is matched for all, in the form each may see
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

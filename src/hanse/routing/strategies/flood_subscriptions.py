@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 class FloodSubscriptions(Strategy):
     name = "flood-subscriptions"
+    matches_at_home = True
 
     def subscription_targets(self, subscription: Subscription) -> tuple[str, ...]:  # noqa: ARG002
         return self.others

@@ -1,4 +1,4 @@
-"""What a client receives of a notification is what export rules leave of it on its way, neither more nor less."""
+"""What a client receives of a notification is what policy and export rules leave of it on its way, neither more nor less."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ def check(trace: Trace) -> Iterator[Violation]:
             continue  # other properties' business
         if content(notification) not in map(content, published.seen_by(got.asked)):
             shown = ", ".join(sorted(notification.attributes)) or "no attribute"
-            yield Violation("only as exported", f"{got} with {shown}, which is not what export rules leave of it")
+            yield Violation("only as exported", f"{got} with {shown}, which is not what export rules and policies leave of it")

@@ -22,7 +22,7 @@ class Published(Struct, frozen=True):
     must: frozenset[Key] | set[Key]
     may: frozenset[Key] | set[Key]
     advertised: bool = True
-    views: dict[Key, list[Notification]] = {}  # for those that may: all that export rules may have left of it where they are
+    views: dict[Key, list[Notification]] = {}  # for those that may: all that may be left of it where they are
 
     def seen_by(self, asked: Key) -> list[Notification]:
         """What a subscription may have got: it all, where nothing is said of that."""
@@ -58,7 +58,7 @@ class Trace(Struct):
     shown: list[tuple[Got, Notification]] = field(default_factory=list)  # what was delivered, as it was delivered
     subscribed: dict[Key, list[Subscription]] = field(default_factory=dict)  # every version that a client asked for
     lost: list[Any] = field(default_factory=list)  # what bounded outboxes could not take
-    leaked: list[tuple[str, str, Key]] = field(default_factory=list)  # from, to, notification: against an export rule
+    leaked: list[tuple[str, str, Key]] = field(default_factory=list)  # from, to, notification: against a rule or a policy
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # from, to, why: what a broker did not believe
     dropped: list[tuple[Got, str]] = field(default_factory=list)  # with the reason
     rejected: list[tuple[str, str, str]] = field(default_factory=list)  # client, request, reason
@@ -69,4 +69,4 @@ class Trace(Struct):
 
 def content(n: Notification) -> tuple[object, ...]:
     """All that a client can tell from a notification, apart from the times that brokers put on it."""
-    return n.key, n.types, n.topic, n.entity, n.attributes, n.news, n.quality, n.payload
+    return n.key, n.types, n.topic, n.entity, n.attributes, n.news, n.quality, n.payload, n.location
