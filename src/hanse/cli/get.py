@@ -22,6 +22,9 @@ def get(
     id_: Annotated[str, typer.Argument(metavar="[ID]", help="An entity; without one, all that match.", show_default=False)] = "",
     type_: Annotated[str, typer.Option("--type", "-t", help="Entities of this type.", show_default=False)] = "",
     q: Annotated[str, typer.Option("--q", "-q", help="A condition: temperature>20;humidity<50", show_default=False)] = "",
+    quality: Annotated[
+        str, typer.Option("--quality", help="What is asked of quality: precision>=40;freshness<=60", show_default=False)
+    ] = "",
     pick: Annotated[str, typer.Option(help="Only these members, separated by commas.", show_default=False)] = "",
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 100,
     full: Annotated[bool, typer.Option("--full", help="Attributes with all their members.")] = False,
@@ -32,7 +35,7 @@ def get(
 ) -> None:
     """Show an entity, or the entities that match.
 
-    Example: hanse get --type Room --q "temperature>20"
+    Example: hanse get --type Room --q "temperature>20" --quality "temperature.precision>=medium"
     """
     from itertools import islice
 
@@ -44,7 +47,7 @@ def get(
         if id_:
             print_json(node.get(id_, pick=pick or None, format=form))
             return
-        wish: dict[str, Any] = {"type": type_ or None, "q": q or None, "pick": pick or None}
+        wish: dict[str, Any] = {"type": type_ or None, "q": q or None, "quality_q": quality or None, "pick": pick or None}
         if not type_ and not q:
             wish["local"] = True  # the specification wants a filter, or that only this node is meant
         found = list(islice(node.query(**wish, format=form, page=min(limit, 1000)), limit))

@@ -17,6 +17,9 @@ def sub(
     type_: Annotated[str, typer.Option("--type", "-t", help="Entities of this type.", show_default="all")] = "",
     id_: Annotated[str, typer.Option("--id", help="This entity.", show_default=False)] = "",
     q: Annotated[str, typer.Option("--q", "-q", help="Only while this holds: temperature>20", show_default=False)] = "",
+    quality: Annotated[
+        str, typer.Option("--quality", help="Only of this quality: precision>=40;freshness<=60", show_default=False)
+    ] = "",
     watch: Annotated[str, typer.Option(help="Only when one of these attributes changes.", show_default=False)] = "",
     count: Annotated[int, typer.Option("--count", "-n", help="Stop after so many; 0 goes on.", min=0)] = 0,
     url: Url = LOCAL,
@@ -26,11 +29,11 @@ def sub(
 ) -> None:
     """Print notifications as they come, until Ctrl-C.
 
-    Example: hanse sub --type Room --q "temperature>20" --count 1
+    Example: hanse sub --type Room --q "temperature>20" --quality "freshness<=60" --count 1
     """
     import hanse
 
-    wish: dict[str, Any] = {"type": type_ or None, "id": id_ or None, "q": q or None}
+    wish: dict[str, Any] = {"type": type_ or None, "id": id_ or None, "q": q or None, "quality_q": quality or None}
     if watch:
         wish["watched"] = watch.split(",")
     form: Any = "normalized" if as_json else "simplified"

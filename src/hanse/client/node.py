@@ -108,6 +108,7 @@ class NodeClient:
         *,
         type: str | None = None,  # noqa: A002
         q: str | None = None,
+        quality_q: str | None = None,
         id: Names | None = None,  # noqa: A002
         attrs: Names | None = None,
         pick: Names | None = None,
@@ -117,10 +118,14 @@ class NodeClient:
         page: int = 100,
         **more: Any,
     ) -> AsyncIterator[Json]:
-        """Every entity that matches, fetched page by page; `more` are further parameters (georel, scopeQ, orderBy, ...)."""
+        """Every entity that matches, fetched page by page; `more` are further parameters (georel, scopeQ, orderBy, ...).
+
+        `quality_q` asks for quality: "temperature.precision>=40;freshness<=60", or levels, "correctness>=medium".
+        """
         params = {
             "type": type,
             "q": q,
+            "qualityQ": quality_q,
             "id": _names(id),
             "attrs": _names(attrs),
             "pick": _names(pick),
@@ -131,9 +136,18 @@ class NodeClient:
         async for entity in self._pages(ENTITIES, params, page):
             yield entity
 
-    async def count(self, /, *, type: str | None = None, q: str | None = None, **more: Any) -> int:  # noqa: A002
+    async def count(
+        self,
+        /,
+        *,
+        type: str | None = None,  # noqa: A002
+        q: str | None = None,
+        quality_q: str | None = None,
+        **more: Any,
+    ) -> int:
         """How many entities match."""
-        reply = await self.request("GET", ENTITIES, params={"type": type, "q": q, "limit": 0, "count": True, **more})
+        params = {"type": type, "q": q, "qualityQ": quality_q, "limit": 0, "count": True, **more}
+        reply = await self.request("GET", ENTITIES, params=params)
         return int(next(value for name, value in reply.headers.items() if name.lower() == "ngsild-results-count"))
 
     async def update(self, id: str, attributes: Json) -> Outcome:  # noqa: A002
@@ -221,6 +235,7 @@ class NodeClient:
         *,
         type: str | None = None,  # noqa: A002
         q: str | None = None,
+        quality_q: str | None = None,
         attrs: Names | None = None,
         timerel: Literal["before", "after", "between"] | None = None,
         time_at: str | None = None,
@@ -230,7 +245,8 @@ class NodeClient:
         page: int = 100,
         **more: Any,
     ) -> AsyncIterator[Json]:
-        params = {"type": type, "q": q, **_temporal(attrs, timerel, time_at, end_time_at, last, values), **more}
+        chosen = {"type": type, "q": q, "qualityQ": quality_q}
+        params = chosen | _temporal(attrs, timerel, time_at, end_time_at, last, values) | more
         async for entity in self._pages(TEMPORAL, params, page):
             yield entity
 
@@ -249,6 +265,7 @@ class NodeClient:
         *,
         type: str | None = None,  # noqa: A002
         q: str | None = None,
+        quality_q: str | None = None,
         id: str | None = None,  # noqa: A002
         watched: Names | None = None,
         format: Format = "normalized",  # noqa: A002
@@ -257,8 +274,11 @@ class NodeClient:
         """Notifications as they come: `async for notification in node.subscribe(type="Room", q="temperature>30")`.
 
         The subscription exists from the first step of the loop, or from `async with` on, until the end of the loop or of the
-        `async with`. `more` are further members of an NGSI-LD subscription (geoQ, notificationTrigger, throttling, ...).
+        `async with`. `quality_q` asks for quality, as in `query`. `more` are further members of an NGSI-LD subscription (geoQ,
+        notificationTrigger, throttling, ...).
         """
+        if quality_q is not None:
+            more["qualityQ"] = quality_q
         stream = Notifications(self._session, subscription(type, q, id, watched, format, more), self._streams.discard)
         self._streams.add(stream)
         return stream

@@ -36,7 +36,7 @@ COMPLETENESS: Final = "completeness"
 NO_QUALITY: Final[dict[str, float]] = {}
 
 Expected: TypeAlias = Callable[[str], Collection[str]]  # from a type to the attributes that are expected of it
-QualityOf: TypeAlias = "Callable[[Entity], Mapping[str, float]]"
+QualityOf: TypeAlias = "Callable[[Entity], dict[str, float]]"
 _NS: Final = 1_000_000_000
 _OF_ATTRIBUTE: Final = 2  # names: the attribute and the criterion
 
@@ -169,6 +169,6 @@ def default_measure() -> Measure:
     return Measure()
 
 
-def plain_quality(entity: Entity) -> Mapping[str, float]:
+def plain_quality(entity: Entity) -> dict[str, float]:
     """That of an entity just now, by the default measure."""
     return default_measure().of_entity(now_text())(entity)

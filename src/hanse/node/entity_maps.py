@@ -118,6 +118,7 @@ class EntityMaps:
         found: list[Entity] = []
         gone: list[str] = []
         fitting = 0
+        quality_of = self._tenant.measure.of_entity(now_text())
         for looked_at, id_ in enumerate(entity_map.ids):
             if looked_at < query.offset and not query.count:
                 continue
@@ -126,7 +127,7 @@ class EntityMaps:
             if looked_at % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
             entity = self._tenant.store.entity(id_)
-            if entity is None or not matches(query, entity):
+            if entity is None or not matches(query, entity, quality_of):
                 gone.append(id_)
                 continue
             fitting += 1

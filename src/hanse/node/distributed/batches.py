@@ -280,7 +280,7 @@ async def _purge(call: Call, handler: Handler) -> ASGIApp:
     if call.flag("local"):
         return answer
     context = await call.context()
-    asked = parse_query(call.params, context, call.node.settings.limits)
+    asked = parse_query(call.params, context, call.node.settings.limits, call.criteria)
     distributed = call.tenant.distributed
     trigger = Trigger(call.headers, context)
     failures: list[Failure] = []
@@ -311,7 +311,7 @@ async def _purges(call: Call, provider: Provider, share: Share, context: Context
         wire = await call.tenant.distributed.wire(provider, context)
     except NgsiLdError:
         wire = context
-    asked = parse_query(call.params, context, call.node.settings.limits)
+    asked = parse_query(call.params, context, call.node.settings.limits, call.criteria)
     keep, drop = (
         frozenset(context.expand_term(name.strip()) for name in call.params[param].split(",")) if param in call.params else None
         for param in ("keep", "drop")

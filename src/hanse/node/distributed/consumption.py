@@ -21,7 +21,9 @@ from hanse.ngsild.distributed_wire import (
     selector_bodies,
     selector_params,
 )
+from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import BadRequestData, NgsiLdError
+from hanse.ngsild.quality import quality_matches
 from hanse.ngsild.query import EntityQuery, EntitySelector, matches
 from hanse.ngsild.registrations import Sought, parse_csf
 from hanse.node.distributed.forward import INVALID, REFUSED, NoReply, Outgoing, Reply, Trigger, warning
@@ -137,7 +139,8 @@ class Reading:
         together = self._together(said, local.entities, registrations)
         entities = [together[id_] for id_ in sorted(together)]
         if split:
-            entities = [entity for entity in entities if matches(asked, entity)]
+            quality_of = self.tenant.measure.of_entity(now_text())
+            entities = [entity for entity in entities if matches(asked, entity, quality_of)]
         count = len(entities) if asked.count else None
         if asked.count and not split:  # those that several have count once, as far as is to be seen
             twice = len(local.entities) + sum(len(found) for _, found in said) - len(entities)
@@ -173,8 +176,11 @@ class Reading:
             ((provider, outgoing) for _, provider, outgoing in asked), Trigger(self.call.headers, context)
         )
         said: list[tuple[Share, list[Entity]]] = []
+        quality_of = self.tenant.measure.of_entity(now_text())
         for (share, _, _), reply in zip(asked, replies, strict=True):
             found = self.understood(reply, read_entity)
+            if query.quality and share.names is None:  # a source that does not know the parameter may have ignored it
+                found = [entity for entity in found if quality_matches(query.quality, quality_of(entity))]
             told = reply.headers.get(COUNT, "") if isinstance(reply, Reply) else ""
             self.counts.append(max(int(told), len(found)) if told.isascii() and told.isdigit() and len(told) < 16 else len(found))
             said.append((share, found))

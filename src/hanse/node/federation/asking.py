@@ -18,7 +18,7 @@ import structlog
 from msgspec import Struct
 
 from hanse.model import InvalidInput, Notification
-from hanse.ngsild.entity import Entity, Instance
+from hanse.ngsild.entity import Entity, Instance, now_text
 from hanse.ngsild.errors import NgsiLdError, ResourceNotFound
 from hanse.ngsild.geofences import place
 from hanse.ngsild.models import DataModel
@@ -35,6 +35,7 @@ from hanse.node.store import Found
 from hanse.node.store.history import Instances
 
 if TYPE_CHECKING:
+    from hanse.ngsild.quality import QualityOf
     from hanse.node.federation.host import Host
 
 ANSWER_MAX: Final = 10_000  # entities in one answer
@@ -171,7 +172,7 @@ class Answering:
         host = self._host
         if isinstance(question, WantEntity):
             entity = host.tenant.store.entity(question.id)
-            seen = self._seen(viewer, entity) if entity is not None else None
+            seen = self._seen(viewer, entity, self._quality()) if entity is not None else None
             return Entities([seen] if seen is not None else [])
         if isinstance(question, WantEntities):
             return await self._entities(viewer, _bounded(question.query))
@@ -179,7 +180,7 @@ class Answering:
             return Models(host.tenant.models.all())
         return await self._evolutions(viewer, question)
 
-    def _seen(self, viewer: str, entity: Entity) -> Entity | None:
+    def _seen(self, viewer: str, entity: Entity, quality_of: QualityOf) -> Entity | None:
         """An entity as another node may see it."""
         host = self._host
         if not host.federation.has_export_rules:
@@ -191,11 +192,16 @@ class Answering:
             entity=entity.id,
             attributes=entity.attributes,
             location=place(entity.attributes),
+            quality=quality_of(entity),
         )
         seen = host.federation.exported(host.node, viewer, notification)
         if seen is None:
             return None
         return entity if seen is notification else msgspec.structs.replace(entity, attributes=seen.attributes)
+
+    def _quality(self) -> QualityOf:
+        """What entities are of just now."""
+        return self._host.tenant.measure.of_entity(now_text())
 
     async def _entities(self, viewer: str, query: EntityQuery) -> Entities:
         store = self._host.tenant.store
@@ -207,11 +213,12 @@ class Answering:
         offset, most = 0, ANSWER_MAX if query.count or query.order_by else min(query.offset + wanted, ANSWER_MAX)
         asked = msgspec.structs.replace(query, limit=PAGE, count=False)
         if self._host.federation.hides_attributes:  # not even an order or a "there is none" may tell what is hidden
-            asked = msgspec.structs.replace(asked, q="", attrs=(), geo=None, order_by=())
+            asked = msgspec.structs.replace(asked, q="", attrs=(), geo=None, quality="", order_by=())
+        quality_of = self._quality()
         while len(kept) < most and offset < LOOKED_AT_MAX:
             page = await store.query(msgspec.structs.replace(asked, offset=offset))
-            seen = (self._seen(viewer, entity) for entity in page.entities)
-            kept += [entity for entity in seen if entity is not None and matches(query, entity)]
+            seen = (self._seen(viewer, entity, quality_of) for entity in page.entities)
+            kept += [entity for entity in seen if entity is not None and matches(query, entity, quality_of)]
             if len(page.entities) < PAGE:
                 break
             offset += PAGE
@@ -237,12 +244,13 @@ class Answering:
             return Evolutions(page, count)
         filters = msgspec.structs.replace(question.query, selectors=(), scope_q="")
         kept = []
+        quality_of = self._quality()
         for evolution in page.evolutions:
             names: dict[str, list[Instance]] = {series.attribute: [] for series in evolution.series}
             present = self._host.tenant.store.entity(evolution.id)
             attributes = {**names, **(present.attributes if present is not None else {})}
-            seen = self._seen(viewer, Entity(id=evolution.id, types=evolution.types, attributes=attributes))
-            if seen is not None and (len(seen.attributes) == len(attributes) or matches(filters, seen)):
+            seen = self._seen(viewer, Entity(id=evolution.id, types=evolution.types, attributes=attributes), quality_of)
+            if seen is not None and (len(seen.attributes) == len(attributes) or matches(filters, seen, quality_of)):
                 evolution.series = [series for series in evolution.series if series.attribute in seen.attributes]
                 kept.append(evolution)
         return Evolutions(Page(kept, page.is_partial), len(kept) if count is not None else None)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hanse.node.federation.reading import Reading as FederatedReading
     from hanse.node.store import Found
     from hanse.node.tenant import Node, Tenant
+    from hanse.quality import Registry
 
 PREFIX: Final = "/ngsi-ld/v1"
 CONTAINERS_MAX: Final = 500_000  # objects and arrays in one body: a few bytes each, but much work and memory
@@ -266,6 +267,11 @@ class Call:
             return CORE
         contexts = self.tenant.contexts
         return contexts.resolve_now(source) or await contexts.resolve(source)
+
+    @property
+    def criteria(self) -> Registry:
+        """What quality is asked for by."""
+        return self.tenant.measure.registry
 
     # --- what there is ----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from hanse.ngsild.linked import has_links, without_links
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parameters import View, expand_q, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_entity, parse_fragment
+from hanse.ngsild.quality import quality_attributes
 from hanse.ngsild.query import EntityQuery, EntitySelector
 from hanse.ngsild.selection import parse_type_query
 from hanse.ngsild.uris import check_uri
@@ -38,8 +39,8 @@ VIEW_PARAMS: Final = (
     "jsonKeys", "expandValues",
 )  # fmt: skip
 QUERY_PARAMS: Final = (
-    "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "local", "orderBy",
-    "collation", "orderFrom", "orderGeometry",
+    "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "qualityQ", "local",
+    "orderBy", "collation", "orderFrom", "orderGeometry",
 )  # fmt: skip
 PAGE_PARAMS: Final = ("limit", "offset", "count")
 MAP_PARAMS: Final = ("entityMap", "entityMapLifetime", "splitEntities")
@@ -116,7 +117,8 @@ async def with_own_q(call: Call, said: dict[str, Any], context: Context, view: V
 async def query(call: Call) -> ASGIApp:
     context = await call.context()
     view = parse_view(call.params, context, geojson=call.wants_geojson)
-    asked = parse_query(await with_own_q(call, call.params, context, view), context, call.node.settings.limits)
+    said = await with_own_q(call, call.params, context, view)
+    asked = parse_query(said, context, call.node.settings.limits, call.criteria)
     check_selective(call, asked)
     return await answered(call, asked, view, context)
 
@@ -126,7 +128,12 @@ async def query_by_post(call: Call) -> ASGIApp:
     if "temporalQ" in body:
         raise errors.BadRequestData("temporalQ asks for the past; send it to /temporal/entityOperations/query")
     understood = partial(
-        parse_query_body, params=call.params, context=context, limits=call.node.settings.limits, geojson=call.wants_geojson
+        parse_query_body,
+        params=call.params,
+        context=context,
+        limits=call.node.settings.limits,
+        criteria=call.criteria,
+        geojson=call.wants_geojson,
     )
     if isinstance(body.get("q"), str) and has_links(body["q"]):
         _, view = understood({name: value for name, value in body.items() if name != "q"})
@@ -139,7 +146,8 @@ async def query_by_post(call: Call) -> ASGIApp:
 def check_selective(call: Call, asked: EntityQuery) -> None:
     """A query has to say what it is about; every entity has a createdAt, so that is not enough."""
     paths = compile_q(asked.q).paths if asked.q else ()
-    names = {*asked.attrs, *(path.names[0] for path in paths)} - _OF_EVERY_ENTITY
+    of_quality = quality_attributes(asked.quality) or ()
+    names = {*asked.attrs, *of_quality, *(path.names[0] for path in paths)} - _OF_EVERY_ENTITY
     about = names or asked.geo or "type" in call.params or any(selector.types for selector in asked.selectors)
     if not about and not call.flag("local"):
         raise errors.BadRequestData("say at least one of type, attrs, q and georel; or local=true for everything that is here")
@@ -226,7 +234,7 @@ async def purge(call: Call) -> ASGIApp:
     )
     if keep is not None and drop is not None:
         raise errors.BadRequestData("keep and drop say opposite things; use one of them")
-    asked = parse_query(call.params, context, call.node.settings.limits)
+    asked = parse_query(call.params, context, call.node.settings.limits, call.criteria)
     check_selective(call, asked)
     now = now_text()
     pending: list[asyncio.Future[None]] = []

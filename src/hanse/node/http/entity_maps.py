@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from hanse.ngsild.entity_maps import EntityMap
 
 QUERY: Final = (
-    "id", "type", "idPattern", "attrs", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "local",
-    "orderBy", "collation", "datasetId", "limit", "offset", "entityMapLifetime", "splitEntities",
+    "id", "type", "idPattern", "attrs", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ",
+    "qualityQ", "local", "orderBy", "collation", "datasetId", "limit", "offset", "entityMapLifetime", "splitEntities",
 )  # fmt: skip
 
 TIME: Final = ("timerel", "timeAt", "endTimeAt", "timeproperty")
 
 
 async def create(call: Call) -> ASGIApp:
-    asked = parse_query(call.params, await call.context(), call.node.settings.limits)
+    asked = parse_query(call.params, await call.context(), call.node.settings.limits, call.criteria)
     _check_selective(call)
     return shown(call, await call.tenant.entity_maps.create(asked, lifetime(call)), status=201)
 
@@ -39,10 +39,11 @@ async def create_temporal(call: Call) -> ASGIApp:
     """The same for entities with instances in a window of time (5.14.5)."""
     temporal = parse_temporal({name: text for name, text in call.params.items() if name in TIME}, timerel_required=True)
     params = {name: text for name, text in call.params.items() if name not in TIME}
-    asked = parse_query(params, await call.context(), call.node.settings.limits)
+    asked = parse_query(params, await call.context(), call.node.settings.limits, call.criteria)
     _check_selective(call)
     asked = msgspec.structs.replace(asked, limit=IDS_MAX + 1, offset=0, count=False)
-    ids = (await call.tenant.store.read(lambda connection: find(connection, asked, temporal))).ids
+    measure = call.tenant.measure
+    ids = (await call.tenant.store.read(lambda connection: find(connection, asked, temporal, measure=measure))).ids
     return shown(call, await call.tenant.entity_maps.freeze(ids, lifetime(call)), status=201)
 
 

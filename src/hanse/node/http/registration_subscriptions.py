@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 async def create(call: Call) -> ASGIApp:
     body, context = await call.json()
-    subscription = parse_registration_subscription(body, context, now_text())
+    subscription = parse_registration_subscription(body, context, now_text(), call.criteria)
     await call.tenant.registrations.subscriptions.create(subscription)
     return call.created(f"/csourceSubscriptions/{subscription.id}")
 
@@ -48,7 +48,8 @@ async def update(call: Call) -> ASGIApp:
     id_ = _id(call)
     body, context = await call.json()
     old, _ = call.tenant.registrations.subscriptions.get(id_)
-    await call.tenant.registrations.subscriptions.replace(old, patch_registration_subscription(old, body, context, now_text()))
+    new = patch_registration_subscription(old, body, context, now_text(), call.criteria)
+    await call.tenant.registrations.subscriptions.replace(old, new)
     return call.no_content()
 
 

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 DISCOVERY: Final = (
-    "id", "type", "idPattern", "attrs", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "datasetId",
-    "timerel", "timeAt", "endTimeAt", "timeproperty", "limit", "offset", "count", "options", "lang", "geometryProperty",
+    "id", "type", "idPattern", "attrs", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "qualityQ",
+    "datasetId", "timerel", "timeAt", "endTimeAt", "timeproperty", "limit", "offset", "count", "options", "lang",
+    "geometryProperty",
 )  # fmt: skip
 
 
 async def create(call: Call) -> ASGIApp:
     body, context = await call.json()
-    registration = parse_registration(body, context, now_text())
+    registration = parse_registration(body, context, now_text(), call.criteria)
     await call.tenant.registrations.create(registration)
     return call.created(f"/csourceRegistrations/{registration.id}")
 
@@ -36,7 +37,7 @@ async def retrieve(call: Call) -> ASGIApp:
 
 async def discover(call: Call) -> ASGIApp:
     context = await call.context()
-    found = call.tenant.registrations.find(parse_sought(call.params, context))
+    found = call.tenant.registrations.find(parse_sought(call.params, context, call.criteria))
     page = page_of(call)
     shown = [
         represent_registration(registration, context, sys_attrs="sysAttrs" in call.options)
@@ -49,7 +50,8 @@ async def update(call: Call) -> ASGIApp:
     id_ = _id(call)
     body, context = await call.json()
     old = call.tenant.registrations.get(id_)
-    await call.tenant.registrations.replace(old, patch_registration(old, body, context, now_text()))
+    new = patch_registration(old, body, context, now_text(), call.criteria)
+    await call.tenant.registrations.replace(old, new)
     return call.no_content()
 
 

@@ -49,8 +49,9 @@ SUBSCRIPTIONS_PER_SOCKET: Final = 100
 LISTENER_PARAMS: Final = frozenset({"subscription", "lastEventId", "tenant"})
 SUBSCRIBE_PARAMS: Final = frozenset(
     {
-        "id", "type", "idPattern", "attrs", "q", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "datasetId",
-        "lang", "pick", "omit", "format", "options", "watched", "trigger", "throttling", "showChanges", "tenant", "context",
+        "id", "type", "idPattern", "attrs", "q", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "qualityQ",
+        "datasetId", "lang", "pick", "omit", "format", "options", "watched", "trigger", "throttling", "showChanges", "tenant",
+        "context",
     }
 )  # fmt: skip
 
@@ -98,7 +99,7 @@ async def subscribe(request: Request) -> Response | ASGIApp:
         tenant = await _tenant(request)
         source = params.get("context") or context_of_link(request.headers.get("link", ""))
         context = await _context(tenant, source)
-        subscription = _ephemeral(subscription_of(params), context)
+        subscription = _ephemeral(subscription_of(params), context, tenant)
         _check_room(request.app.state.node)
         await tenant.subscriptions.add(subscription, is_kept=False)
     except InvalidInput as error:
@@ -139,7 +140,7 @@ def subscription_of(params: Mapping[str, str]) -> dict[str, Any]:
     if chosen:
         notification["format"] = chosen
     body: dict[str, Any] = {"type": "Subscription", "entities": [selector], "notification": notification}
-    for name in ("q", "scopeQ", "lang"):
+    for name in ("q", "scopeQ", "qualityQ", "lang"):
         if params.get(name):
             body[name] = params[name]
     for name, member in (("watched", "watchedAttributes"), ("trigger", "notificationTrigger"), ("datasetId", "datasetId")):
@@ -253,7 +254,7 @@ class Conversation:
         if not isinstance(body, dict):
             raise errors.BadRequestData("subscription is an object, as for POST /subscriptions")
         context = await _context(self._tenant, body.pop("@context", None))
-        subscription = _ephemeral(body, context)
+        subscription = _ephemeral(body, context, self._tenant)
         await self._tenant.subscriptions.add(subscription, is_kept=False)
         self._names[name] = subscription.id
         self._own.add(subscription.id)
@@ -307,7 +308,7 @@ class Conversation:
 # --- what both need ---------------------------------------------------------------------------------------------------
 
 
-def _ephemeral(body: dict[str, Any], context: Context) -> NgsiSubscription:
+def _ephemeral(body: dict[str, Any], context: Context, tenant: Tenant) -> NgsiSubscription:
     """A subscription whose notifications go to a stream, whatever endpoint it names."""
     notification = body.get("notification") or {}
     if isinstance(notification, dict):
@@ -315,7 +316,7 @@ def _ephemeral(body: dict[str, Any], context: Context) -> NgsiSubscription:
         accept = endpoint.get("accept") if isinstance(endpoint, dict) else None
         notification = notification | {"endpoint": {"uri": STREAM_URI, "accept": accept}}
     body = {"type": "Subscription"} | body | {"notification": notification, "id": f"urn:hanse:stream:{uuid4()}"}
-    return parse_subscription(body, context, now_text())
+    return parse_subscription(body, context, now_text(), tenant.measure.registry)
 
 
 async def _tenant(connection: HTTPConnection) -> Tenant:

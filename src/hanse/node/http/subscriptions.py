@@ -22,7 +22,8 @@ OFFSET_MAX: Final = 1 << 53
 
 async def create(call: Call) -> ASGIApp:
     body, context = await call.json()
-    subscription = parse_subscription(body, context, now_text(), new_id=f"urn:ngsi-ld:Subscription:{uuid4()}")
+    new_id = f"urn:ngsi-ld:Subscription:{uuid4()}"
+    subscription = parse_subscription(body, context, now_text(), call.criteria, new_id=new_id)
     await call.tenant.subscriptions.add(subscription)
     if "via" in call.headers or body.get("localOnly") is True:
         await call.tenant.remote_subscriptions.keep_local(subscription.id)

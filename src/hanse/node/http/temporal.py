@@ -10,6 +10,7 @@ from hanse.ngsild import errors
 from hanse.ngsild.entity import NGSI_LD, TEMPORAL_MEMBERS, Attributes, now_text
 from hanse.ngsild.parameters import View, flag, parse_query, parse_query_body, parse_view
 from hanse.ngsild.parsing import parse_attribute, parse_entity, parse_fragment
+from hanse.ngsild.quality import quality_attributes
 from hanse.ngsild.temporal import SCOPE, Page, content_range, represent_evolution
 from hanse.ngsild.temporal_parsing import (
     TEMPORAL_PARAMS,
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 VIEW_PARAMS: Final = ("attrs", "pick", "omit", "options", "format", "lang", "datasetId", "local", "via", "entityMap")
 QUERY_PARAMS: Final = (
-    "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "orderBy", "collation",
-    "expandValues", "jsonKeys",
+    "id", "type", "idPattern", "q", "csf", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "qualityQ", "orderBy",
+    "collation", "expandValues", "jsonKeys",
 )  # fmt: skip
 PAGE_PARAMS: Final = ("limit", "offset", "count")
 _FORM: Final = frozenset({"options", "format"})
@@ -181,7 +182,7 @@ async def query(call: Call) -> ASGIApp:
     context = await call.context()
     params = _without_form(call.params)
     asked = parse_temporal(call.params, timerel_required=True)
-    found = parse_query(params, context, call.node.settings.limits)
+    found = parse_query(params, context, call.node.settings.limits, call.criteria)
     view = _view(parse_view(params, context), asked)
     _check(call, found, has_type="type" in params)
     return await _answered(call, found, asked, view, context)
@@ -193,7 +194,7 @@ async def query_by_post(call: Call) -> ASGIApp:
         raise errors.BadRequestData('the body of a query is an object with "type": "Query"')
     asked = parse_temporal_body(body, call.params)
     rest = {name: value for name, value in body.items() if name not in ("temporalQ", "aggrParams")}
-    found, view = parse_query_body(rest, _without_form(call.params), context, call.node.settings.limits)
+    found, view = parse_query_body(rest, _without_form(call.params), context, call.node.settings.limits, call.criteria)
     _check(call, found, has_type=any(selector.types for selector in found.selectors) or "entities" in rest)
     return await _answered(call, found, asked, _view(view, asked), context)
 
@@ -214,7 +215,8 @@ def _view(view: View, asked: TemporalQuery) -> View:
 
 def _check(call: Call, found: EntityQuery, *, has_type: bool) -> None:
     """A query has to say what it is about; and evolutions only have the order of ids."""
-    attrs = [name for name in found.attrs if name.removeprefix(NGSI_LD) not in TEMPORAL_MEMBERS]
+    of_quality = quality_attributes(found.quality) or ()
+    attrs = [name for name in (*found.attrs, *of_quality) if name.removeprefix(NGSI_LD) not in TEMPORAL_MEMBERS]
     if not (has_type or attrs or found.q or found.geo or found.scope_q or flag(call.params, "local")):
         raise errors.BadRequestData("say at least one of type, attrs, q, georel and scopeQ, or local=true for everything here")
     if any(order.path != "id" for order in found.order_by):
