@@ -99,7 +99,7 @@ def check_contract(advertisement: Advertisement, subscription: Subscription) -> 
     """Whether what is published under an advertisement is what a subscription requires.
 
     Satisfied: whatever of it the subscription selects has the quality. Impossible: the subscription selects none of it, or none
-    of good quality. What `q`, attributes and geofences let pass is left open, and so is who sees which scope.
+    of good quality. What `q`, `xpath`, attributes and geofences let pass is left open, and so is who sees which scope.
     """
     verdict = check(advertisement.quality, subscription.quality)
     found: list[tuple[Kind, str]] = []

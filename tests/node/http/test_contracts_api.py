@@ -12,7 +12,7 @@ from tests.serving import serving, settings_with
 import hanse
 from hanse.client import SyncNodeClient
 from hanse.node.guarantees import ADVERTISEMENTS_MAX, LABELS_MAX, OTHERS, Guarantees
-from hanse.node.metrics import METRICS
+from hanse.node.metrics import METRICS, Metrics
 from hanse.routing.messages import Reject
 
 V1 = "/hanse/v1"
@@ -167,16 +167,18 @@ def test_what_is_below_its_guarantee_is_told_counted_and_not_forwarded(node: Syn
     assert error.value.status == 404
 
 
-def test_counters_are_bounded() -> None:
+def test_counters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics()
+    monkeypatch.setattr("hanse.node.guarantees.METRICS", metrics)
     kept = Guarantees()
     for number in range(ADVERTISEMENTS_MAX + 1):
         kept.broken(Reject("many", "because", "n", str(number)), is_told=True)
     assert kept.failures("many", "0").number == 0
     assert kept.failures("many", str(ADVERTISEMENTS_MAX)).number == 1
     assert kept.bounds() == {"advertisements_below_guarantee": (ADVERTISEMENTS_MAX, ADVERTISEMENTS_MAX)}
-    named = [kind for name, kind in METRICS._counts if name == "below_guarantee"]
-    assert len(named) <= LABELS_MAX + 1
-    assert OTHERS in named
+    named = [kind for name, kind in metrics._counts if name == "below_guarantee"]
+    assert len(named) == LABELS_MAX + 1
+    assert metrics._counts["below_guarantee", OTHERS] == ADVERTISEMENTS_MAX + 1 - LABELS_MAX
     kept.forget_client("many")
     assert kept.bounds()["advertisements_below_guarantee"][0] == 0
 
