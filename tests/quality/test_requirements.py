@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hanse.filters import compile_quality
 from hanse.model import InvalidInput
-from hanse.quality import default_registry, indicator_key, names, normalized
+from hanse.quality import default_registry, indicator_key, load, names, normalized
 
 REGISTRY = default_registry()
 VOCABULARY = "https://uri.etsi.org/ngsi-ld/default-context/"
@@ -103,6 +103,15 @@ def test_refusal(text: str, says: str) -> None:
         normalized(text, REGISTRY)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_criterion_without_levels() -> None:
+    registry = load('[[criteria]]\nid = "20"\nname = "coverage"\n[[criteria.definitions]]\nid = "20.1"\n')
+    assert normalized("coverage>1", registry) == "coverage>1"
+    with pytest.raises(InvalidInput, match="the criterion has no levels; compare it with a number"):
+        normalized("coverage>=medium", registry)
+    with pytest.raises(InvalidInput, match=r"the definition 20\.1 has no levels"):
+        registry.criterion("coverage").definition.level(1)
 
 
 def test_an_attribute_that_no_filter_can_name() -> None:

@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from hanse.model.errors import InvalidInput
+from hanse.quality.texts import check_name
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_CRITERIA: Final = 1_000
@@ -41,7 +42,7 @@ Direction: TypeAlias = Literal["higher", "lower"]
 Word: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_WORD)]
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_LEVELS_EXAMPLE: Final = "levels = { medium = 50, high = 80 }"
 _ID: Final = re.compile(r"[0-9A-Za-z_.\-]+", re.ASCII)
 
 
@@ -56,7 +57,8 @@ class Definition(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     """One way to measure a criterion. `min` or `max` is None where there is no bound; `related` are ids of others."""
 
     id: Word
-    levels: Levels
+    name: Text = ""
+    levels: Levels | None = None
     unit: Text = ""
     unit_code: Annotated[str, Meta(max_length=MAX_WORD)] = ""  # UN/CEFACT Recommendation 20, as NGSI-LD's unitCode
     direction: Direction = "higher"  # which is better
@@ -65,6 +67,7 @@ class Definition(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     default: float | None = None
     provider: Text = ""  # who or what measures it, a URI
     description: Text = ""
+    keywords: Annotated[tuple[Text, ...], Meta(max_length=MAX_PARTS)] = ()
     related: Annotated[tuple[Word, ...], Meta(max_length=MAX_PARTS)] = ()
     invariant: bool = False  # whether the value never changes
 
@@ -72,10 +75,28 @@ class Definition(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
         """Whether it can be a value of this: a number outside its range says nothing about quality."""
         return isfinite(value) and (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
 
+    @property
+    def range_words(self) -> str:
+        """What numbers it accepts: `from 0 to 100 percent`."""
+        low, high = (None if bound is None else f"{bound:g}" for bound in (self.min, self.max))
+        words = (
+            f"from {low} to {high}" if low and high else f"from {low} on" if low else f"up to {high}" if high else "of any size"
+        )
+        return f"{words}, in {self.unit}" if self.unit else words
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is written in words."""
+        own = (self.id, self.name, self.unit, self.unit_code, self.provider, self.description)
+        return (*own, *self.keywords, *self.related)
+
     def worse(self, one: float, other: float) -> float:
         return min(one, other) if self.direction == "higher" else max(one, other)
 
     def level(self, value: float) -> Level:
+        """Raises InvalidInput if there are no levels."""
+        if self.levels is None:
+            raise InvalidInput(f"the definition {self.id} has no levels; give it {_LEVELS_EXAMPLE}, or compare with a number")
         sign = 1 if self.direction == "higher" else -1
         if sign * value >= sign * self.levels.high:
             return "high"
@@ -102,10 +123,8 @@ class Criterion(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     id: Word
     name: Word
     definitions: Annotated[tuple[Definition, ...], Meta(min_length=1, max_length=MAX_DEFINITIONS)]
-    title: Text = ""
     description: Text = ""
     uris: Annotated[tuple[Text, ...], Meta(max_length=MAX_PARTS)] = ()
-    keywords: Annotated[tuple[Text, ...], Meta(max_length=MAX_PARTS)] = ()
     rule: str = ""
     parts: Annotated[tuple[Word, ...], Meta(max_length=MAX_PARTS)] = ()
     weights: Annotated[tuple[float, ...], Meta(max_length=MAX_PARTS)] = ()  # of the parts, where the rule wants them
@@ -233,10 +252,10 @@ def _parsed(text: str, base: Registry) -> Registry:
 
 def _complaints(criterion: Criterion) -> Iterator[str]:
     """What is wrong with it, whatever others there are."""
-    if not _NAME.fullmatch(criterion.name):
-        yield "a name has letters, digits and _ only, and no digit first, so that it can stand in a filter; rename it"
-    if criterion.name in LEVELS:
-        yield "this is the word for a level; rename it"
+    try:
+        check_name(criterion.name, "its name")
+    except InvalidInput as error:
+        yield error.message
     for id_ in (criterion.id, *(definition.id for definition in criterion.definitions)):
         if not _ID.fullmatch(id_):
             yield f"the id {id_[:40]!r} is not like 10 or 10.1; use digits, letters, dots, _ and -"
@@ -259,16 +278,19 @@ def _complaints(criterion: Criterion) -> Iterator[str]:
 
 def _definition_complaints(definition: Definition) -> Iterator[str]:
     numbers = {"min": definition.min, "max": definition.max, "default": definition.default}
-    numbers |= {"medium": definition.levels.medium, "high": definition.levels.high}
+    if definition.levels is not None:
+        numbers |= {"medium": definition.levels.medium, "high": definition.levels.high}
     for name, number in numbers.items():
         if number is not None and not isfinite(number):
             yield f"{name} is {number}; give a number, or leave it out where there is no bound"
     if definition.min is not None and definition.max is not None and definition.min >= definition.max:
         yield f"its min {definition.min:g} is not below its max {definition.max:g}; swap them"
     for name in ("default", "medium", "high"):
-        number = numbers[name]
+        number = numbers.get(name)
         if number is not None and not definition.accepts(number):
             yield f"{name} {number:g} is not within min and max; move it inside"
+    if definition.levels is None:
+        return
     medium, high = definition.levels.medium, definition.levels.high
     if medium == high or definition.worse(medium, high) == high:
         relation = "above" if definition.direction == "higher" else "below"

@@ -112,6 +112,8 @@ def _levels_within(interval: Interval, text: str) -> set[str]:
 
 
 def _at_levels(path: Path, accepted: frozenset[str], definition: Definition, text: str) -> list[Node]:
+    if definition.levels is None:
+        raise InvalidInput("the criterion has no levels; compare it with a number", place=repr(text[:60]))
     higher = definition.direction == "higher"
     medium, high = _number(definition.levels.medium), _number(definition.levels.high)
     good, bad = (">=", "<") if higher else ("<=", ">")
