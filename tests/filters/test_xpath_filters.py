@@ -102,6 +102,11 @@ def test_what_a_constraint_means(constraint: str, holds: bool) -> None:
         ("//a[" + "(b or (c and " * 250 + "d" + "))" * 250 + "]", f"nests more than {MAX_NESTING} deep"),
         ("//a[" + " or ".join([".//b"] * MAX_DESCENTS) + "]", f"more than {MAX_DESCENTS} of //"),
         ("//a[" + " or ".join([".='x'"] * MAX_STEPS) + "]", f"more than {MAX_STEPS} steps"),
+        (
+            "//a[.//b[c/d='x' or e='y' or f]]",
+            "column 30: there are more than 32 steps here, where those in the brackets of a .// count 8",
+        ),
+        ("//a[.//b[normalize-space(.)='x' or normalize-space(.)='y']]", "in the brackets of a .// count 8 times"),
         ("/" + "a" * (1 << 20), f"{MAX_XPATH_LENGTH} are allowed"),
         ("(" * 2000 + "//a" + ")" * 1999, "the XPath ends"),
     ],

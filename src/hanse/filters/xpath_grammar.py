@@ -8,7 +8,8 @@ prefixes, other axes, positions, unions or sums.
 How long a filter can take is decided here, too. Steps along the child axis visit every element at most once, whatever they start
 from. `//` visits all that is below each of its starting points; so a path has one `//` at most, a path in brackets starts from
 where it stands, and a `.//` in brackets has no other `.//` in its own brackets. With the bound on a document's depth that is
-linear in its size; one `//` more, and it would be quadratic or cubic.
+linear in its size; one `//` more, and it would be quadratic or cubic. What is asked of all that is below all elements counts
+more than what is asked of each element once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lark import Lark, Token, UnexpectedInput
 
 MAX_STEPS: Final = 32
+DESCENT_WEIGHT: Final = (
+    8  # a step in the brackets of a `.//` counts so often: it is taken for every pair of elements, not for each
+)
 MAX_PREDICATES: Final = 32
 MAX_NESTING: Final = 12  # brackets, functions, and and-in-or within each other
 MAX_DESCENTS: Final = 4  # `//` and `.//`, in all
@@ -222,8 +226,16 @@ class _Sizes:
         elif isinstance(term, Compared):
             self.take(term.left, inside=inside, below_descent=below_descent)
         else:
+            if isinstance(term, Call) and term.name == "normalize-space":  # which reads a text twice
+                self._add_steps(1, term.column, below_descent=below_descent)
             for part in term.parts if isinstance(term, Joined) else term.arguments if isinstance(term, Call) else ():
                 self.take(part, inside=inside, below_descent=below_descent)
+
+    def _add_steps(self, count: int, column: int, *, below_descent: bool) -> None:
+        self._steps += count * (DESCENT_WEIGHT if below_descent else 1)
+        if self._steps > MAX_STEPS:
+            weighed = f", where those in the brackets of a .// count {DESCENT_WEIGHT} times" if below_descent else ""
+            raise _complaint(f"there are more than {MAX_STEPS} steps here{weighed}; split it into several constraints", column)
 
     def _take_path(self, path: Path, *, inside: bool, below_descent: bool) -> None:
         if inside and path.is_absolute:
@@ -238,11 +250,9 @@ class _Sizes:
         if descents and below_descent:
             raise _complaint("a .// stands inside the brackets of another .//, which takes too long; name the steps", path.column)
         self._descents += descents
-        self._steps += len(path.steps) or 1
         if self._descents > MAX_DESCENTS:
             raise _complaint(f"there are more than {MAX_DESCENTS} of // here; name the steps", path.column)
-        if self._steps > MAX_STEPS:
-            raise _complaint(f"there are more than {MAX_STEPS} steps here; split it into several constraints", path.column)
+        self._add_steps(len(path.steps) or 1, path.column, below_descent=below_descent)
         reached = False
         for step in path.steps:
             reached = reached or step.separator == "//"
