@@ -259,7 +259,8 @@ class Guard:
     def _bad_subscription(self, subscription: Subscription) -> str:
         if client_of(subscription.id) != subscription.client:
             return f"{subscription.id!r} is no subscription of {subscription.client!r}"
-        bad = _bad_filters(lambda: check_filters(subscription.selectors, subscription.q, subscription.quality))
+        s = subscription
+        bad = _bad_filters(lambda: check_filters(s.selectors, s.q, s.quality, s.xpath))
         return bad or self._bad_scopes(subscription.scopes.items())
 
     def _bad_scopes(self, scopes: Iterable[tuple[str, str]]) -> str:
