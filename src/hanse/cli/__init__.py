@@ -21,6 +21,7 @@ NOUNS: Final = (
     "sub",
     "letters",
     "models",
+    "quality",
     "contract",
     "backup",
     "simulate",
