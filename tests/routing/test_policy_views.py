@@ -228,3 +228,14 @@ def test_nobody_can_publish_something_for_one_node_only() -> None:
     line.subscribe("near", "b")
     line.do("a", m.Publish(VIEW))
     assert line.got["near"].only_for == ""
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_where_more_of_it_may_be_seen_it_must_be_asked_for_there(strategy: str) -> None:
+    """Found by chance: a filter that held because something was hidden does not hold where that is seen."""
+    line = Line(strategy, Rules((Rule(("b",), "hide", "name"),)))
+    line.subscribe("near", "b", "!name")
+    line.do("b", m.Disconnect("near"))
+    line.do("a", m.Publish(ROOM))
+    line.do("a", m.Attach("near", None, "b", 1 << 50))
+    assert line.got == {}

@@ -247,15 +247,16 @@ class Handovers:
             broker.drop(waited.client, waited.subscription, waited.notification, "the subscription has ended")
 
     def _give(self, waited: m.Waited, client: Client) -> None:
-        """What waited is the client's; but where less of it may be seen, that must be what the client asked for."""
+        """What waited is the client's; but where less or more of it may be seen, that must be what the client asked for."""
         broker, subscription, n = self.broker, client.subscriptions[waited.subscription], waited.notification
-        is_less = n.only_for or broker.federation.hides_attributes
+        is_home = waited.home == broker.id and broker.policy is not None
+        is_other = n.only_for or is_home or broker.federation.hides_attributes
         anywhere = msgspec.structs.replace(n, geofence=WORLD)  # where the client was then, it was in its geofence
-        if not is_less or satisfies(subscription, anywhere, broker.publisher_location(n), None):
+        if not is_other or satisfies(subscription, anywhere, broker.publisher_location(n), None):
             broker.deliver(subscription, n, waited.home)
         else:
-            why = "a policy leaves" if n.only_for else "export rules leave"
-            broker.drop(waited.client, waited.subscription, n, f"{why} too little of it at {broker.id}")
+            why = "a policy leaves" if n.only_for or is_home else "export rules leave"
+            broker.drop(waited.client, waited.subscription, n, f"what {why} of it at {broker.id} is not what it asked for")
 
     def _settle(self, name: str, client: Client) -> None:
         """All that belongs to the client is here: do what it asked for meanwhile, in the order in which it asked."""
