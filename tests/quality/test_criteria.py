@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hanse.model import InvalidInput
+from hanse.ngsild.contexts import CORE
 from hanse.quality import default_registry, load
 
 OWN = """
@@ -60,6 +61,12 @@ def test_uris_lead_to_criteria() -> None:
     ):
         assert registry.of_uri(uri) is registry.by_name[name]
     assert registry.of_uri("https://uri.etsi.org/ngsi-ld/default-context/other") is None
+
+
+def test_a_short_name_in_ngsi_ld_leads_to_its_criterion() -> None:
+    registry = default_registry()
+    for name in registry.names:
+        assert registry.of_uri(CORE.expand_term(name)) is registry.by_name[name]
 
 
 def test_levels_follow_the_direction() -> None:

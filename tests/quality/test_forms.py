@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from tests.quality.strategies import observations
+from tests.quality.strategies import observations, usual_indicators
 
 from hanse.model import InvalidInput
+from hanse.ngsild.contexts import CORE
+from hanse.ngsild.parsing import parse_entity
+from hanse.ngsild.quality import Measure
 from hanse.quality import load
-from hanse.quality.indicators import indicator, quality
-from hanse.quality.json_form import from_attribute, from_entity, quality_of_entity, to_attribute, to_entity
+from hanse.quality.computed import seconds_of
+from hanse.quality.indicators import Quality, indicator, quality
+from hanse.quality.json_form import from_attribute, from_entity, to_attribute, to_entity
 from hanse.quality.observation import Observation, quality_of
 from hanse.quality.xml_form import from_xml, quality_of_xml, to_xml
 
@@ -49,13 +53,29 @@ def test_xml_to_json_and_back_loses_nothing(given_: list[Observation]) -> None:
 
 
 @given(st.lists(observations, min_size=1, max_size=3), st.none() | st.floats(1e9, 2e9))
-def test_both_forms_say_the_same_about_quality(given_: list[Observation], now: float | None) -> None:
-    expected = quality_of(given_, now=now)
-    assert quality_of_xml(to_xml(*given_), now=now) == expected
-    together: dict[str, list[Any]] = {}
+def test_what_is_read_of_any_xml_is_what_the_observations_say(given_: list[Observation], now: float | None) -> None:
+    assert quality_of_xml(to_xml(*given_), now=now) == quality_of(given_, now=now)
+
+
+plain_observations = st.builds(
+    Observation,
+    entity=st.just("urn:ngsi-ld:Sensor:1"),
+    observable=st.sampled_from(["#pollution", "#NO2", "https://example.org/air#CO"]),
+    value=st.integers(0, 9),
+    at=st.none() | st.just(AT),
+    quality=st.lists(usual_indicators(), max_size=3, unique_by=lambda one: one.criterion).map(lambda some: Quality(tuple(some))),
+)
+
+
+@given(st.lists(plain_observations, min_size=1, max_size=3, unique_by=lambda one: one.observable))
+def test_a_node_reads_the_same_quality_of_both_forms(given_: list[Observation]) -> None:
+    body: dict[str, Any] = {}
     for one in given_:
-        together.setdefault(one.attribute, []).append(to_attribute(one))
-    assert quality_of_entity(together, now=now) == expected
+        body |= to_entity(one)
+    entity = parse_entity(body, CORE, AT)
+    now = "2014-06-12T08:31:00Z"
+    found = Measure().of(entity.attributes, entity.types, now)
+    assert found == quality_of_xml(to_xml(*given_), now=seconds_of(now), expand=CORE.expand_term)
 
 
 def test_the_filters_of_the_paper_find_it() -> None:
@@ -114,32 +134,6 @@ def test_criteria_may_be_named_by_their_uris() -> None:
 # --- quality of what others write -------------------------------------------------------------------------------------
 
 
-def test_quality_of_an_entity() -> None:
-    attributes = {
-        VOCABULARY + "NO2": [
-            {"type": "Property", "value": 3, VOCABULARY + "precision": [{"type": "Property", "value": 70}]},
-            {"type": "Property", "value": 4, "datasetId": "urn:b", "precision": {"type": "Property", "value": 60}},
-        ],
-        "CO": {"type": "Property", "value": 3, "observedAt": AT, "precision": {"type": "Property", "value": 90}},
-        "completeness": {"type": "Property", "value": 75},
-        "location": {"type": "GeoProperty", "value": {"type": "Point", "coordinates": [0, 0]}},
-        "odd": {
-            "type": "Property",
-            "value": 1,
-            "precision": {"type": "Property", "value": 140},
-            "trust": {"type": "Property", "value": True},
-            "accuracy": {"type": "Property", "value": 5, "unitCode": "MTR"},
-            "freshness": {"type": "Property", "value": 5, "unitCode": "MIN"},
-            "timeliness": 5,
-            "consistency": {"type": "Property", "value": 10**400},
-        },
-    }
-    expected = {f"{VOCABULARY}NO2.precision": 60, "CO.precision": 90, "precision": 60, "completeness": 75}
-    assert quality_of_entity(attributes) == expected
-    now = 1402561800.0 + 42  # 42 s after AT
-    assert quality_of_entity(attributes, now=now) == expected | {"CO.freshness": 42, "freshness": 42}
-
-
 def test_composites_come_along() -> None:
     registry = load(
         '[[criteria]]\nid = "30"\nname = "reliability"\nrule = "minimum"\nparts = ["trust", "accuracy"]\n'
@@ -149,7 +143,7 @@ def test_composites_come_along() -> None:
     expected = {"pollution.reliability": 3, "reliability": 3}
     found = quality_of_xml(to_xml(stated), registry)
     assert found.items() >= expected.items()
-    assert quality_of([stated], registry) == found == quality_of_entity({"pollution": to_attribute(stated)}, registry)
+    assert quality_of([stated], registry) == found
 
 
 def test_quality_of_any_xml() -> None:

@@ -1,4 +1,4 @@
-"""Observations with their quality in NGSI-LD, and back; and the quality of any NGSI-LD entity.
+"""Observations with their quality in NGSI-LD, and back.
 
 An observation is an attribute of an entity in normalized form, and each indicator a sub-property by the name of its criterion:
 
@@ -7,12 +7,13 @@ An observation is an attribute of an entity in normalized form, and each indicat
                    "precision": {"type": "Property", "value": 80, "unitCode": "P1", "observedAt": "2014-06-12T08:30:00Z"}}}
 
 That says everything where an indicator is as the registry defines it. Where it is not (other definitions, several values), all
-of it stands in a sub-property `qocIndicator` beside the latest value, so that nothing is lost.
+of it stands in a sub-property `qocIndicator` beside the latest value, so that nothing is lost. What quality any entity has,
+whoever made it, is asked of `hanse.ngsild.quality`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,9 +21,8 @@ from msgspec import Struct
 
 from hanse.model.errors import InvalidInput
 from hanse.quality.criteria import DEFAULT_VOCABULARY, Criterion, Definition, Registry, default_registry
-from hanse.quality.indicators import Indicator, MetricValue, Quality, plain_value
-from hanse.quality.keys import whole
-from hanse.quality.observation import Observation, observable_of, with_freshness, worst_of
+from hanse.quality.indicators import Indicator, MetricValue, Quality
+from hanse.quality.observation import Observation, observable_of
 
 OBSERVATION_ID: Final = "observationId"
 INDICATOR: Final = "qocIndicator"
@@ -207,74 +207,3 @@ def _number(value: Any) -> float | None:
         return float(value)
     except OverflowError:
         return None
-
-
-# --- quality of any entity --------------------------------------------------------------------------------------------
-
-
-def quality_of_entity(
-    attributes: Mapping[str, Any], registry: Registry | None = None, *, now: float | None = None
-) -> dict[str, float]:
-    """What an entity says of its quality, by its attributes: the keys of `Notification.quality`.
-
-    Attributes may be lists of instances, as a node keeps them, or single ones. A sub-property that is named by a criterion (its
-    name, its name in the default vocabulary, or one of its URIs) is an indicator of its attribute; an attribute that is, one of
-    the whole. What cannot be understood says nothing. With the time `now`, freshness follows from `observedAt`.
-    """
-    registry = registry or default_registry()
-    stated: list[tuple[str, dict[str, float]]] = []
-    of_whole: list[tuple[str, dict[str, float]]] = []
-    for name, attribute in attributes.items():
-        for instance in _instances(attribute):
-            criterion = _criterion(name, registry)
-            if criterion is not None and (value := _plain(criterion, instance, registry)) is not None:
-                of_whole.append(("", {criterion.name: value}))
-            values = dict(_stated_in(instance, registry))
-            at = instance.get("observedAt")
-            if now is not None and isinstance(at, str):
-                values = _aged(values, at, now, registry)
-            if values:
-                stated.append((name, values))
-    return whole(worst_of(stated, registry), worst_of(of_whole, registry).get("", {}), registry)
-
-
-def _aged(values: dict[str, float], at: str, now: float, registry: Registry) -> dict[str, float]:
-    try:
-        return with_freshness(values, at, now, registry)
-    except InvalidInput:
-        return values
-
-
-def _stated_in(instance: dict[str, Any], registry: Registry) -> Iterator[tuple[str, float]]:
-    for name, sub in instance.items():
-        if name in _ATTRIBUTE_MEMBERS or (criterion := _criterion(name, registry)) is None:
-            continue
-        values = [value for one in _instances(sub) if (value := _plain(criterion, one, registry)) is not None]
-        if values:
-            worse = criterion.definition.worse
-            worst = values[0]
-            for value in values[1:]:
-                worst = worse(worst, value)
-            yield criterion.name, worst
-
-
-def _instances(attribute: Any) -> list[dict[str, Any]]:
-    return [one for one in (attribute if isinstance(attribute, list) else [attribute]) if isinstance(one, dict)]
-
-
-def _criterion(name: str, registry: Registry) -> Criterion | None:
-    return registry.by_name.get(name) or registry.of_uri(name)
-
-
-def _plain(criterion: Criterion, sub: dict[str, Any], registry: Registry) -> float | None:
-    value = _number(sub.get("value"))
-    if value is None:
-        return None
-    if INDICATOR in sub or DEFAULT_VOCABULARY + INDICATOR in sub:
-        try:
-            return plain_value(_read_indicator(criterion.name, sub, criterion.name, registry), criterion)
-        except InvalidInput:
-            return None
-    unit_code = sub.get("unitCode")
-    definition = _in_unit(criterion, unit_code if isinstance(unit_code, str) else "")
-    return None if definition is None else criterion.plain(value, definition.id)

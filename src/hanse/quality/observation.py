@@ -85,8 +85,8 @@ def quality_of(
 
 
 def with_freshness(values: dict[str, float], at: str | None, now: float | None, registry: Registry) -> dict[str, float]:
-    """The values with the age that an observation has now, if it says when it was made."""
-    if now is None or at is None or "freshness" not in registry.by_name:
+    """The values with the age that an observation has now, if it says when it was made, and states no age itself."""
+    if now is None or at is None or "freshness" in values or "freshness" not in registry.by_name:
         return values
     return values | {"freshness": freshness(at, now)}
 
