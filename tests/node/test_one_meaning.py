@@ -7,6 +7,7 @@ told, whose query the store answers with the entity, and what `matches` says.
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -67,9 +68,18 @@ def _instances(some: list[dict[str, Any]]) -> Any:
     return with_ids[0] if len(with_ids) == 1 else with_ids
 
 
+def _measured(value: Any, precision: Any, age_s: int | None) -> dict[str, Any]:
+    """With an age that is far from all that is asked for, however long a test takes."""
+    found = {"type": "Property", "value": value, "precision": {"type": "Property", "value": precision}}
+    if age_s is not None:
+        found["observedAt"] = (datetime.now(UTC) - timedelta(seconds=age_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return found
+
+
 kinds = st.one_of(
     values.map(lambda value: {"type": "Property", "value": value}),
     scalars.map(lambda value: {"type": "Property", "value": 1, "b": {"type": "Property", "value": value}}),
+    st.builds(_measured, scalars, st.sampled_from([0, 30, 50, 100, "x"]), st.sampled_from([None, -50_000, 0, 20_000])),
     st.sampled_from(["urn:x:1", "urn:x:2"]).map(lambda id_: {"type": "Relationship", "object": id_}),
     st.sampled_from(["x", "y"]).map(lambda text: {"type": "LanguageProperty", "languageMap": {"en": text, "de": "z"}}),
     st.sampled_from(["Park", "Museum"]).map(lambda term: {"type": "VocabProperty", "vocab": term}),
@@ -134,18 +144,22 @@ geo_queries = st.one_of(
     st.builds(_geo_query, points | points | small, distances, geoproperties),
 )
 scope_queries = st.sampled_from(["/X", "/X/#", "/+/Y", "/X;/Z", "/X/Y,/Z/#", "(/X/Y|/Z);/X", "/#"])
+requirements = st.sampled_from(
+    ["a.precision>=40", "precision", "precision<medium", "freshness<=10000", "a.freshness>10000;b.precision", "precision!=50"]
+)
 triggers = st.lists(
     st.sampled_from([*ALL, "attributeCreated", "attributeUpdated", "attributeDeleted"]), min_size=1, max_size=3, unique=True
 )
 selections = st.fixed_dictionaries(
     {"entities": st.lists(selectors, min_size=1, max_size=2)},
-    optional={"q": filters, "geoQ": geo_queries, "scopeQ": scope_queries},
+    optional={"q": filters, "geoQ": geo_queries, "scopeQ": scope_queries, "qualityQ": requirements},
 )
 anything = st.just([{"type": "*"}])
 simple_selections = st.one_of(  # those that ask for much are seldom satisfied
     st.fixed_dictionaries({"entities": anything, "geoQ": geo_queries}),
     st.fixed_dictionaries({"entities": anything, "scopeQ": scope_queries}),
     st.fixed_dictionaries({"entities": anything, "q": filters}),
+    st.fixed_dictionaries({"entities": anything, "qualityQ": requirements}),
     st.fixed_dictionaries({"entities": anything}),
 )
 moments = st.one_of(

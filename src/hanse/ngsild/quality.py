@@ -22,7 +22,7 @@ from hanse.filters import compile_quality, number_value, rename_attributes, temp
 from hanse.model import InvalidInput
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import BadRequestData
-from hanse.quality import default_registry, normalized, whole
+from hanse.quality import default_registry, indicator_key, normalized, whole
 from hanse.quality.criteria import DEFAULT_VOCABULARY
 
 if TYPE_CHECKING:
@@ -67,13 +67,23 @@ class Measure:
                 if "observedAt" in instance or not known.isdisjoint(instance):
                     found[name] = self._of_attribute(instances, at_ns, dated=at is not None)
                     break
-        stated: dict[str, float] = {}
-        if not known.isdisjoint(attributes):
-            for uri in known.intersection(attributes):
-                self._keep_worst(stated, uri, attributes[uri])
+        stated = NO_QUALITY if known.isdisjoint(attributes) else self._stated(attributes)
         if COMPLETENESS not in stated and (share := self._completeness(attributes, types)) is not None:
-            stated[COMPLETENESS] = share
-        return whole(found, stated, self.registry) if found or stated else NO_QUALITY
+            stated = stated | {COMPLETENESS: share}
+        if not found and not stated:
+            return NO_QUALITY
+        return whole(found, stated, self.registry) if self.registry.composites else self._whole(found, stated)
+
+    def _whole(self, found: dict[str, dict[str, float]], stated: dict[str, float]) -> dict[str, float]:
+        """What `whole` says where no criterion is computed from others: every change has to know."""
+        indicators: dict[str, float] = {}
+        worst: dict[str, float] = {}
+        for attribute, values in found.items():
+            for name, value in values.items():
+                indicators[f"{attribute}.{name}" if "%" not in attribute else indicator_key(attribute, name)] = value
+                worst[name] = self._worse(name, value, worst)
+        indicators |= worst
+        return indicators | stated if stated else indicators
 
     def of_entity(self, at: str) -> QualityOf:
         """The question what the quality of an entity is at a moment."""
@@ -87,28 +97,34 @@ class Measure:
     def _of_attribute(self, instances: list[Instance], at_ns: int | None, *, dated: bool) -> dict[str, float]:
         worst: dict[str, float] = {}
         for instance in instances:
-            values: dict[str, float] = {}
-            for uri in self._names.intersection(instance):
-                self._keep_worst(values, uri, instance[uri])
-            if FRESHNESS not in values:
-                matched = at_ns if dated else _instant(instance.get("modifiedAt"))
-                observed = _instant(instance.get("observedAt"))
-                if observed is not None and matched is not None:
-                    values[FRESHNESS] = max(0, matched - observed) / _NS
+            values = NO_QUALITY if self._names.isdisjoint(instance) else self._stated(instance)
+            if "observedAt" in instance and FRESHNESS not in values:
+                accepted = at_ns if dated else _instant(instance.get("modifiedAt"))
+                observed = _instant(instance["observedAt"])
+                if observed is not None and accepted is not None:
+                    values = values | {FRESHNESS: max(0, accepted - observed) / _NS}
             if not worst:
                 worst = values
-                continue
-            for name, value in values.items():
-                worst[name] = self.registry.by_name[name].definition.worse(worst[name], value) if name in worst else value
+            elif values:
+                worst = worst | {name: self._worse(name, value, worst) for name, value in values.items()}
         return worst
 
-    def _keep_worst(self, values: dict[str, float], uri: str, instances: Any) -> None:
-        """A number that is stated by a property, unless it says nothing, or something worse is stated already."""
-        name, definition = self._definitions[uri]
-        for instance in instances if isinstance(instances, list) else ():
-            number = number_value(instance.get("value")) if isinstance(instance, dict) else None
-            if number is not None and definition.accepts(number):
-                values[name] = definition.worse(values[name], number) if name in values else number
+    def _worse(self, name: str, value: float, values: dict[str, float]) -> float:
+        return self.registry.by_name[name].definition.worse(values[name], value) if name in values else value
+
+    def _stated(self, members: Mapping[str, Any]) -> dict[str, float]:
+        """What the properties among the members of an instance, or of an entity, state: the worst, if several do.
+
+        A number that the criterion's definition does not accept says nothing.
+        """
+        values: dict[str, float] = {}
+        for uri in self._names.intersection(members):
+            name, definition = self._definitions[uri]
+            for instance in members[uri] if isinstance(members[uri], list) else ():
+                number = number_value(instance.get("value")) if isinstance(instance, dict) else None
+                if number is not None and definition.accepts(number):
+                    values[name] = self._worse(name, number, values)
+        return values
 
     def _completeness(self, attributes: Attributes, types: tuple[str, ...]) -> float | None:
         expected: set[str] = set()
