@@ -100,12 +100,14 @@ def test_a_broker_comes_back_as_it_was_stored(strategy: str) -> None:
     ("request_", "reason"),
     [
         (subscription(q="speed>"), "column"),
+        (subscription(xpath=("//a", "//a[")), "the XPath constraint '//a[': column 5"),
         (subscription(scopes={"area": "mars"}), "no scope 'mars'"),
         (m.Unsubscribe("sub", "none"), "no subscription 'none'"),
         (m.Unadvertise("pub", "none"), "no advertisement 'none'"),
         (publication(advertisement="none"), "no active advertisement 'none'"),
         (publication(scopes={"area": "mars"}), "no scope 'mars'"),
         (m.Advertise(Advertisement(id="a", client="pub", q="((")), "column"),
+        (m.Advertise(Advertisement(id="a", client="pub", xpath=("a",))), "begins with / or //"),
         (m.SetVisibility("area", "x", "y", "", ""), "no dimension 'area'"),
         (m.JoinScope("area", "mars"), "no scope 'mars'"),
         (m.Attach("c", previous="nowhere"), "no node of the federation"),
@@ -126,6 +128,27 @@ def test_what_cannot_be_done_is_refused_with_a_reason_and_changes_nothing(reques
     for clients in (after["state"]["clients"].values(),):  # at most the client itself is new
         assert all(not c["subscriptions"] and not c["advertisements"] for c in clients)
     assert msgspec.msgpack.decode(before)["state"]["held"] == after["state"]["held"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_xml_is_filtered_by_its_subscribers_and_its_advertisement(strategy: str) -> None:
+    town = Town(strategy)
+    town.tell("a", subscription(selectors=(Selector(type="Bus"),), xpath=("//line[. > 5]", "/bus[not(@late)]")))
+    town.tell("d", m.Advertise(Advertisement(id="ad", client="pub", selectors=(Selector(type="Bus"),), xpath=("/bus/line",))))
+    payloads = (
+        "<bus><line>7</line></bus>",
+        "<bus><line>4</line></bus>",
+        "<bus late='1'><line>7</line></bus>",
+        "<tram>7</tram>",
+        "",
+    )
+    for number, payload in enumerate(payloads):
+        xml = {"payload": payload, "media_type": "application/xml"}
+        town.tell("d", publication(f"n{number}", types=("Bus",), advertisement="ad", **xml))
+    assert town.delivered() == [("sub", "n0")]
+    assert [(effect.request, effect.reason) for effect in town.of(m.Reject)] == [
+        (id_, "the payload is not what '/bus/line' of advertisement 'ad' says") for id_ in ("n3", "n4")
+    ]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

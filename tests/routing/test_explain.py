@@ -84,6 +84,7 @@ WANTED = Subscription(
     scopes={"area": "lyon"},
     expires_at_ms=200_000,
 )
+XML_BUS = {"payload": "<bus><line>7</line></bus>", "media_type": "application/xml"}
 
 
 def world(**changes: Any) -> World:
@@ -142,6 +143,8 @@ def test_what_is_delivered_is_explained_too() -> None:
         ({}, {"attributes": ("noise",)}, "attributes", "carries driver, speed; one of noise"),
         ({}, {"news": ("speed",)}, "news", "tells of driver; one of speed"),
         ({"quality": {"precision": 3.0}}, {}, "quality", "precision>=4, but precision is 3.0"),
+        ({}, {"xpath": ("//bus",)}, "xpath", "//bus, but there is no XML payload."),
+        (XML_BUS, {"xpath": ("//bus", "//tram")}, "xpath", "//tram, but the payload has no such thing."),
         ({"location": BERLIN}, {}, "publisher's place", "km from the centre of the geofence of the subscription, outside"),
         ({"location": BERLIN}, {"geofence": BOX}, "publisher's place", "km from its edge"),
         ({"geofence": BOX}, {}, "subscriber's place", "sub is outside the geofence of the notification"),
@@ -193,6 +196,21 @@ def test_what_a_link_takes_out_is_named_and_is_why_a_filter_fails() -> None:
     assert check.words == 'driver=="Ada", but there is no driver. Export rules have taken out driver.'
     assert "The link from b to c takes out driver." in why.checks[-1].words
     assert explain(hiding, BUS, WANTED).delivered
+
+
+def test_constraints_on_xml_are_explained() -> None:
+    bus = msgspec.structs.replace(BUS, **XML_BUS)
+    seven = msgspec.structs.replace(WANTED, xpath=("//bus[line=7]",))
+    why = explain(world(), bus, seven)
+    assert why.delivered
+    assert "//bus[line=7] holds." in [check.words for check in why.checks]
+    hiding = world(federation=federation(deny_attributes=("driver",)))  # and with it the payload
+    (check,) = [check for check in explain(hiding, bus, seven).checks if not check.passed]
+    assert check.words == "//bus[line=7], but there is no XML payload. Export rules have taken out driver, the payload."
+    promise = Advertisement(id="ad", client="pub", scopes={"area": "paris"}, xpath=("//tram",))
+    why = explain(world(advertisements={("pub", "ad"): promise}), bus, seven)
+    assert "The advertisement 'ad' promises //tram, but the payload has no such thing." in [check.words for check in why.checks]
+    assert not why.delivered
 
 
 def test_whoever_is_nowhere_gets_nothing() -> None:

@@ -132,6 +132,7 @@ OFFER = m.Offer("Bus")
         ("flood-subscriptions", m.Relay("a", ("c",), m.Relay("a", ("c",), put("a"))), "b", "c", "nothing that one broker says"),
         ("flood-subscriptions", put("a", client="c2"), "a", "b", "no subscription of 'c2'"),
         ("flood-subscriptions", put("a", q="=="), "a", "b", "=="),
+        ("flood-subscriptions", put("a", xpath=("//a//b",)), "a", "b", "one // at most"),
         ("flood-subscriptions", put("a", selectors=(Selector(id_pattern="("),)), "a", "b", "regular expression"),
         ("flood-subscriptions", m.Event(BUS, "a"), "a", "b", "not the one who tells"),
         ("flood-subscriptions", m.Delivery(BUS, (ID,), "c"), "a", "b", "does not match for"),

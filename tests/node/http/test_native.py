@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.receiving import receiver
 from tests.serving import serving, settings_with
+from tests.xml_examples import LISTING_1, OBSERVATION
 
 import hanse
 from hanse.client import SyncNodeClient
@@ -61,18 +62,60 @@ def test_xml_is_handed_on_as_it_is(node: SyncNodeClient) -> None:
     put(node, "/clients/writer", {})
     put(node, "/clients/reader/subscriptions/all", {"selectors": [{"type": "Letter"}]})
     sent = "<letter><to>reader</to></letter>"
-    session = node.node._session
-
-    async def post(text: str, path: str) -> Any:
-        async with session.exchange("POST", path, body=text.encode(), headers={"Content-Type": "application/xml"}) as response:
-            return await response.json()
-
-    path = f"{V1}/clients/writer/notifications?type=Letter&id=n1&lat=1&lon=2"
-    assert node.run(post(sent, path)) == {"id": "n1", "publisher": "writer", "heard": 1}
+    assert publish_xml(node, "writer", sent, "type=Letter&id=n1&lat=1&lon=2") == {"id": "n1", "publisher": "writer", "heard": 1}
     (event,) = first_events(node, "reader", 1)
     assert (event["payload"], event["media_type"], event["location"]) == (sent, "application/xml", [1.0, 2.0])
     with pytest.raises(hanse.NgsiLdClientError, match="not well-formed XML"):
-        node.run(post("<letter>", path.replace("n1", "n2")))
+        publish_xml(node, "writer", "<letter>", "type=Letter&id=n2")
+
+
+def publish_xml(node: SyncNodeClient, client: str, payload: str, parameters: str) -> dict[str, Any]:
+    path = f"{V1}/clients/{client}/notifications?{parameters}"
+
+    async def post() -> Any:
+        headers = {"Content-Type": "application/xml"}
+        async with node.node._session.exchange("POST", path, body=payload.encode(), headers=headers) as response:
+            return await response.json()
+
+    return dict(node.run(post()))
+
+
+def test_xml_is_filtered_by_xpath_and_by_the_quality_that_is_in_it(node: SyncNodeClient) -> None:
+    put(node, "/clients/bob", {})
+    put(node, "/clients/station", {})
+    put(node, "/clients/bob/subscriptions/xpath", {"xpath": list(LISTING_1)})
+    put(node, "/clients/bob/subscriptions/quality", {"selectors": [{"topic": "air"}], "quality": "pollution.precision>=40"})
+    put(node, "/clients/bob/subscriptions/sharper", {"xpath": [LISTING_1[2].replace("40", "50")]})
+    assert node.request("GET", f"{V1}/clients/bob").data["subscriptions"]["xpath"]["xpath"] == list(LISTING_1)
+    assert publish_xml(node, "station", OBSERVATION, "topic=air")["heard"] == 2
+    assert publish_xml(node, "station", OBSERVATION.replace('"45"', '"39"'), "topic=air")["heard"] == 0
+    events = first_events(node, "bob", 2)
+    assert {event["subscription"] for event in events} == {"xpath", "quality"}
+    assert all(event["quality"]["precision"] == event["quality"]["pollution.precision"] == 45 for event in events)
+
+
+def test_an_advertisement_restricts_the_xml_that_is_published(node: SyncNodeClient) -> None:
+    put(node, "/clients/kiosk", {})
+    put(node, "/clients/kiosk/advertisements/a", {"xpath": [LISTING_1[0]], "quality": "pollution.precision>=40"})
+    assert publish_xml(node, "kiosk", OBSERVATION, "advertisement=a")["heard"] >= 0
+    with pytest.raises(hanse.NgsiLdClientError, match="the payload is not what") as error:
+        publish_xml(node, "kiosk", OBSERVATION.replace("#pollution", "#noise"), "advertisement=a")
+    assert error.value.status == 400
+    with pytest.raises(hanse.NgsiLdClientError, match="below the guarantee"):
+        publish_xml(node, "kiosk", OBSERVATION.replace('"45"', '"39"'), "advertisement=a")
+
+
+def test_a_document_type_and_a_wrong_xpath_are_refused_in_words(node: SyncNodeClient) -> None:
+    put(node, "/clients/mallory", {})
+    bomb = '<!DOCTYPE a [<!ENTITY x "ha"><!ENTITY y "&x;&x;">]>'
+    with pytest.raises(hanse.NgsiLdClientError, match="declares a document type; leave it out") as error:
+        publish_xml(node, "mallory", bomb + OBSERVATION.partition("?>")[2], "topic=air")
+    assert error.value.status == 400
+    with pytest.raises(hanse.NgsiLdClientError, match="column 3: a path has one // at most") as error:
+        put(node, "/clients/mallory/subscriptions/s", {"xpath": ["//a//b"]})
+    assert error.value.status == 400
+    with pytest.raises(hanse.NgsiLdClientError, match="more than 32 XPath constraints"):
+        put(node, "/clients/mallory/subscriptions/s", {"xpath": ["//a"] * 33})
 
 
 def first_events(node: SyncNodeClient, client: str, number: int) -> list[dict[str, Any]]:

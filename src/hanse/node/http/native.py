@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from hanse.model import (
     Subscription,
     geofence_from_geojson,
 )
+from hanse.model.values import XML
 from hanse.ngsild.errors import BadRequestData, InvalidRequest, ResourceNotFound
 from hanse.node.http import admin
 from hanse.node.http.answers import JSON
@@ -26,13 +28,13 @@ from hanse.node.http.events import event_stream
 from hanse.node.native import NativeClient, stream_of
 from hanse.quality import normalized
 from hanse.quality.contracts import check
+from hanse.quality.xml_form import quality_of_xml
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from hanse.node.native import Native
 
-XML: Final = "application/xml"
 T = TypeVar("T")
 
 
@@ -59,6 +61,7 @@ class _Subscribe(Struct, frozen=True, forbid_unknown_fields=True):
     attributes: tuple[str, ...] = ()
     q: str = ""
     quality: str = ""
+    xpath: tuple[str, ...] = ()
     geofence: dict[str, Any] | None = None
     scopes: dict[str, str] = {}
     expires_at_ms: int | None = None
@@ -68,6 +71,7 @@ class _Advertise(Struct, frozen=True, forbid_unknown_fields=True):
     selectors: tuple[_Selector, ...] = ()
     q: str = ""
     quality: str = ""
+    xpath: tuple[str, ...] = ()
     scopes: dict[str, str] = {}
     expires_at_ms: int | None = None
 
@@ -141,6 +145,7 @@ async def subscribe(call: Call) -> ASGIApp:
         attributes=given.attributes,
         q=given.q,
         quality=_quality(call, given.quality),
+        xpath=given.xpath,
         geofence=_geofence(given.geofence),
         scopes=given.scopes,
         expires_at_ms=given.expires_at_ms,
@@ -174,6 +179,7 @@ async def advertise(call: Call) -> ASGIApp:
         selectors=_selectors(given.selectors),
         q=given.q,
         quality=quality,
+        xpath=given.xpath,
         scopes=given.scopes,
         expires_at_ms=given.expires_at_ms,
     )
@@ -244,18 +250,20 @@ async def _published_json(call: Call) -> Notification:
 
 
 async def _published_xml(call: Call) -> Notification:
-    """The body is the payload; what else there is to say comes as parameters."""
+    """The body is the payload; its quality is what the indicators in it say; what else there is to say comes as parameters."""
     try:
         payload = (await call.body()).decode()
     except UnicodeDecodeError:
         raise InvalidRequest("the body is not UTF-8") from None
     params = call.params
+    quality = quality_of_xml(payload, call.tenant.measure.registry, now=time.time()) if payload else {}
     return Notification(
         id=params.get("id") or call.tenant.native.next_id(),
         publisher=call.path["client"],
         topic=params.get("topic"),
         types=tuple(filter(None, params.get("type", "").split(","))),
         entity=params.get("entity"),
+        quality=quality,
         payload=payload,
         media_type=XML,
         location=_location_of(params),
