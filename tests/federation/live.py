@@ -28,13 +28,15 @@ LOOK_S: Final = 0.3  # longer than a node's own tick
 PAUSE_S: Final = 0.5  # at most, between what one client says and what it says next
 SAID_MAX: Final = 400  # by one client in one round
 SECURE: Final = ("advertised", "dht")  # these are tried with certificates
+STRAIGHT: Final = ("scoped", "dht")  # these may go past the links that are cut
 SETTINGS: Final[dict[str, dict[str, Any]]] = {"notifications": {"backoff_s": 0.05, "attempts_max": 30}}
 
 
 class Live:
     def __init__(self, folder: Path, strategy: str, seed: int) -> None:
         self.file, wires = describe(folder, strategy, "tls" if strategy in SECURE else "tcp")
-        self.federation = LocalFederation(self.file, folder / "nodes", settings=SETTINGS)
+        settings = SETTINGS | {"federation": {"straight": strategy in STRAIGHT}}
+        self.federation = LocalFederation(self.file, folder / "nodes", settings=settings)
         self.proxies = {link: Proxy(*ports) for link, ports in wires.items()}
         (self._port,) = free_ports(1)
         self.workload = Workload(self.file, strategy, seed, f"http://127.0.0.1:{self._port}")

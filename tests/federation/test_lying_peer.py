@@ -23,7 +23,6 @@ from hanse.ngsild.operations import create
 from hanse.ngsild.parsing import parse_entity
 from hanse.ngsild.query import EntityQuery
 from hanse.node.federation import asking, wire
-from hanse.node.federation.changes import notification_of
 from hanse.node.federation.links import Links
 from hanse.node.federation.transport import MESSAGE_BYTES_MAX
 from hanse.node.federation.wire import Envelope
@@ -45,6 +44,7 @@ from tests.federation.peer import (
     refused,
     talk,
 )
+from tests.telling import notification_of
 
 __all__ = ["honest", "talk"]  # fixtures
 

@@ -20,11 +20,11 @@ from hanse.ngsild.entity import DEFAULT_VOCAB, Change, Entity, now_text
 from hanse.ngsild.geofences import event_geofence, place
 from hanse.ngsild.parsing import parse_entity, parse_fragment
 from hanse.ngsild.subscriptions import NgsiSubscription, core_subscription, fires, parse_subscription, subscriber_location
-from hanse.node.federation.changes import notification_of
 from hanse.node.federation.description import Description, read_file
 from hanse.node.federation.knowledge import Knowledge
 from hanse.routing.oracle import World
 from tests.federation.proxy import free_ports
+from tests.telling import notification_of
 
 SMART_PORT: Final = Path("examples/smart-port/federation.toml")
 TYPES: Final = ("Person", "Camera", "Driver", "Building", "Alert", "Vehicle", "Ferry")

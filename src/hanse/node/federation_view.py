@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hanse.routing.messages import Offer
 
 NODE: Final = "urn:hanse:node:"  # what a node's own publications are published as begins so
+_KEPT_BACK: Final = ("withheld", "reduced")  # steps that are due to policies
 _NAMES: Final = ("types", "deny_types", "attributes", "deny_attributes")
 
 
@@ -63,6 +64,7 @@ async def overview(host: Host) -> dict[str, Any]:
             "self": is_self,
             "reachable": is_self or record.node in host.alive,
             "linked": record.node in host.federation.by_id,
+            "straight": record.node in host.transport.straight,
             "lastHeard": None if heard is None else _time(heard),
             "offers": offers.get(record.node, []),
             "models": _models(host.tenant, "" if is_self else record.node),
@@ -169,13 +171,24 @@ def _offer(offer: Offer, guarantees: tuple[str, ...]) -> dict[str, Any]:
 # --- one notification -------------------------------------------------------------------------------------------------
 
 
-def trace(host: Host, publisher: str, id_: str) -> dict[str, Any]:
-    """What happened to it here, and what is known of it. Without steps it never came here, or that was long ago."""
+def trace(host: Host, publisher: str, id_: str, reader: str | None = None) -> dict[str, Any]:
+    """What happened to it here, and what is known of it. Without steps it never came here, or that was long ago.
+
+    `reader`: the notification as that node may see it now; only the node that it was published at can tell.
+    """
     steps = host.traces.of((publisher, id_))
     notification = host.traces.notification((publisher, id_))
     if notification is not None and publisher in host.broker.clients:
         known = World(host.federation, now_ms=now_ms(), **_publisher(host, publisher, host.node)).published(notification)
         notification = known or notification
+    if notification is not None:
+        steps = [
+            msgspec.structs.replace(step, how=host.communities.why(step.other, notification)) if step.did in _KEPT_BACK else step
+            for step in steps
+        ]
+    if notification is not None and reader is not None:
+        is_home = home_of(host, publisher) == host.node
+        notification = host.communities.seen_by(reader, notification) if is_home else None
     return {
         "node": host.node,
         "publisher": publisher,

@@ -194,6 +194,9 @@ class FederationSection(Struct, frozen=True, forbid_unknown_fields=True):
     ] = {}
     advertise_ids: Annotated[bool, Meta(description="Advertise every entity, not only its type.")] = False
     listen: Annotated[str, Meta(description="Where links come in: tls/host:port, or tcp/host:port on this machine only.")] = ""
+    straight: Annotated[
+        bool, Meta(description="Call nodes that are not neighbours where they listen, too, if there is something for them.")
+    ] = True
     longitude: Annotated[float, Meta(description="Where the node is.", ge=-180, le=180)] = 0.0
     latitude: Annotated[float, Meta(description="Where the node is.", ge=-90, le=90)] = 0.0
     characterisation: Annotated[str, Meta(description="A file with dimensions and scopes, the same at all nodes.")] = ""

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.telling import notification_of
 
 from hanse.model import Notification
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import Change
 from hanse.ngsild.parsing import parse_entity, parse_fragment
-from hanse.ngsild.quality import default_measure
-from hanse.ngsild.subscriptions import fires, news, parse_subscription
-from hanse.node.federation.changes import change_of, travelling
+from hanse.ngsild.subscriptions import fires, parse_subscription
+from hanse.node.federation.changes import change_of
 from hanse.routing import ExportRule
 
 NAMES = ("a", "b", "c")
@@ -51,22 +51,8 @@ def changes(draw: st.DrawFn) -> Change:
     return found if found is not None else operations.create(old, T1)
 
 
-def notification_of(change: Change) -> Notification:
-    entity = change.entity
-    told = Notification(
-        id="1",
-        publisher="urn:hanse:node:a",
-        types=entity.types,
-        entity=entity.id,
-        attributes=entity.attributes,
-        news=news(change),
-        quality=default_measure().of_change(change),
-    )
-    return travelling(told, change)
-
-
 def travelled(change: Change) -> Change:
-    sent = notification_of(change)
+    sent = notification_of(change, publisher="urn:hanse:node:a")
     came = change_of(msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Notification))
     assert came is not None
     return came
@@ -102,7 +88,7 @@ def test_it_fires_the_same_subscriptions_there(change: Change, body: dict[str, A
 def test_what_a_rule_takes_out_is_not_in_the_change_either(change: Change) -> None:
     hidden = CORE.expand_term("a")
     rule = ExportRule(deny_attributes=(hidden,))
-    sent = rule.stripped(notification_of(change))
+    sent = rule.stripped(notification_of(change, publisher="urn:hanse:node:a"))
     came = change_of(sent)
     if came is not None:
         assert hidden not in came.entity.attributes

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from hanse.model import WORLD, Advertisement, InvalidInput
+from hanse.model import WORLD, Advertisement
 from hanse.ngsild.errors import NgsiLdError, TooManyPending
 from hanse.node.federation import wire
 from hanse.node.federation.arrivals import Arrivals
 from hanse.node.federation.asking import Answering, share_models
 from hanse.node.federation.changes import travelling
+from hanse.node.federation.communities import Communities
 from hanse.node.federation.guards import Guards
 from hanse.node.federation.identity import Identity, NotBelieved, Seal
 from hanse.node.federation.joining import Joining, check_address, under_rule
@@ -35,6 +36,7 @@ from hanse.node.federation.offers import Offers
 from hanse.node.federation.planes import Planes
 from hanse.node.federation.reading import Reading
 from hanse.node.federation.signing import Signing
+from hanse.node.federation.straight import beyond_neighbours
 from hanse.node.federation.trace import Traces
 from hanse.node.federation.transport import Transport
 from hanse.node.federation.wire import Envelope, Record, Signed
@@ -76,7 +78,8 @@ class Host:
         self._signing = Signing(self.knowledge, identity)
         self._answering = Answering(self)
         self.reading: Reading | None = Reading(self)
-        self.transport = Transport(description.terms.federation, self.node, self._heard, self._answering.asked, self._seen)
+        told = self._heard, self._answering.asked, self._seen
+        self.transport = Transport(description.terms.federation, self.node, *told, partial(beyond_neighbours, self))
         self.links = Links(self._lost, self._wants_resync)
         self.traces = Traces(self.node)
         self.alive: set[str] = set()
@@ -103,6 +106,7 @@ class Host:
         self._guards = Guards(self.node, self._settings, self.planes.brokers)
         self._rewired_ms: deque[int] = deque(maxlen=REWIRES_MAX)
         self._rewire_due = False
+        self.communities = Communities(self)
 
     @property
     def broker(self) -> Broker:
@@ -129,6 +133,7 @@ class Host:
         replayed = self._journal.replay(reader)
         self._guards.renew(self.planes.brokers)
         self.links.restore(reader, now)
+        self.communities.look()
         self.links.open(self._federation.neighbours[self.node], now)
         self._offers.restore(self.tenant.store)
         name, nodes = self.knowledge.terms.federation, len(self._federation.nodes)
@@ -194,6 +199,7 @@ class Host:
         if not isinstance(message, m.Tick):
             self.links.staged.save.told.append(self._journal.add(plane, now, sender, data))
         self.traces.came(message, sender)
+        self.communities.handled(plane, message)
         kept: list[m.Effect] = []
         for effect in effects:
             if type(effect) is m.Send:
@@ -431,8 +437,7 @@ class Host:
 
     async def leave(self, peer: str) -> None:
         """There is no link to a node any more, whatever the configuration says."""
-        known = self.knowledge.get(peer)
-        await self._steer(self._joining.leave(peer, known.record.listen if known is not None else ()))
+        await self._steer(self._joining.leave(peer, self.knowledge.listens(peer)))
 
     async def _steer(self, writes: list[Any]) -> None:
         await self.tenant.store.submit(*writes)
@@ -511,15 +516,7 @@ class Host:
         return self._joining.links(self.knowledge.records())
 
     def _possible(self) -> Federation:
-        """The federation as all say; as it was, if the strategy could not work in that."""
-        federation = self.knowledge.federation()
-        try:
-            for strategy in self.planes.names:
-                self.knowledge.settings(federation, strategy)
-        except InvalidInput as error:
-            log.error("the federation cannot be what its nodes say; this one goes on as before", reason=str(error))  # noqa: TRY400
-            return self._federation
-        return federation
+        return self.knowledge.possible(self.planes.names, self._federation)
 
     def _rewire(self) -> None:
         """Take the federation as it is known by now; not all the time, should a node never stop changing its mind."""
@@ -571,6 +568,7 @@ class Host:
                 continue
             try:
                 now = asyncio.get_running_loop().time()
+                self.communities.look()
                 self.links.tick(now_ms())
                 if self._rewire_due:
                     self._rewire()
@@ -584,9 +582,8 @@ class Host:
                 if now - hello_at >= HELLO_S:
                     hello_at = now
                     deaf = self._deaf()
-                    if (
-                        not self.transport.is_open or deaf & was_deaf
-                    ):  # someone else had the port; or a neighbour is half forgotten
+                    # someone else had the port; or a neighbour is half forgotten
+                    if not self.transport.is_open or deaf & was_deaf:
                         log.warning("opening the links again", because_of=sorted(deaf))
                         deaf = set()
                         await self._open()

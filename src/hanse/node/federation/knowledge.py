@@ -6,17 +6,22 @@ hear it. A link is there when both of its ends say so.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+import structlog
 from msgspec import Struct
 
+from hanse.model import InvalidInput
 from hanse.node.federation import wire
 from hanse.node.federation.identity import Certificate, Identity, NotBelieved
 from hanse.node.federation.wire import Record, Signed, Terms
 from hanse.routing import Federation, Group, Link, Node, Settings
 
 AHEAD_MS: Final = 86_400_000  # how far a clock may be ahead: a version beyond would never be replaced
+
+log = structlog.get_logger("hanse.federation")
 
 
 class Known(Struct, frozen=True):
@@ -72,6 +77,11 @@ class Knowledge:
     def get(self, node: str) -> Known | None:
         return self._known.get(node)
 
+    def listens(self, node: str) -> tuple[str, ...]:
+        """Where a node says that it can be called."""
+        known = self._known.get(node)
+        return () if known is None else known.record.listen
+
     def records(self) -> list[Record]:
         return [self._known[node].record for node in sorted(self._known)]
 
@@ -107,6 +117,17 @@ class Knowledge:
         )
         links = tuple(Link(a, b, records[a].links[b]) for a, b in sorted(wanted) if a in reached)
         return Federation(nodes, links)
+
+    def possible(self, strategies: Iterable[str], before: Federation) -> Federation:
+        """The federation as all say; as it was before, if some strategy could not work in that."""
+        federation = self.federation()
+        try:
+            for strategy in strategies:
+                self.settings(federation, strategy)
+        except InvalidInput as error:
+            log.error("the federation cannot be what its nodes say; this one goes on as before", reason=str(error))  # noqa: TRY400
+            return before
+        return federation
 
     def settings(self, federation: Federation, strategy: str) -> Settings:
         """Raises InvalidInput if the strategy cannot work in such a federation."""

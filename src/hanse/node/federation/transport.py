@@ -18,6 +18,7 @@ import structlog
 import zenoh
 
 from hanse.model import InvalidInput
+from hanse.node.federation.straight import Addresses, StraightWays, declared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +28,7 @@ WAITING_MAX: Final = 10_000  # samples that the loop has not taken yet; what is 
 WAITING_BYTES_MAX: Final = 256 << 20  # of these
 SLICE_S: Final = 0.01  # of the loop's time that is given to them at once
 RPC_S: Final = 30.0
+CLIENT_MS: Final = 3_000  # within which a straight way must be open
 
 Heard = Callable[[str, bytes], None]  # from whom, as the key says, and what
 Asked = Callable[[str, bytes, Callable[[bytes], None]], None]  # likewise, and how to answer
@@ -35,7 +37,15 @@ log = structlog.get_logger("hanse.federation")
 
 
 class Transport:
-    def __init__(self, federation: str, node: str, heard: Heard, asked: Asked, seen: Callable[[str, bool], None]) -> None:
+    def __init__(
+        self,
+        federation: str,
+        node: str,
+        heard: Heard,
+        asked: Asked,
+        seen: Callable[[str, bool], None],
+        straight: Addresses = lambda _: (),
+    ) -> None:
         self.prefix = f"hanse/{_chunk(federation)}"
         self.node = node
         self.dropped = 0
@@ -43,6 +53,7 @@ class Transport:
         self._session: Any = None
         self._declared: list[Any] = []
         self._publishers: dict[str, Any] = {}
+        self._straight = StraightWays(straight, self._key, lambda node: f"{self.prefix}/alive/{_chunk(node)}")
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...], int]] = deque()
         self._inbox_bytes = 0
         self._lock = threading.Lock()
@@ -51,6 +62,7 @@ class Transport:
     async def open(self, listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] | None) -> None:
         self._loop = asyncio.get_running_loop()
         config = _config(listen, connect, tls)
+        self._straight.open(lambda addresses: _config([], addresses, tls, mode="client"))
         try:
             self._session = await asyncio.to_thread(zenoh.open, config)
         except zenoh.ZError as error:
@@ -68,6 +80,7 @@ class Transport:
 
     async def close(self) -> None:
         session, self._session = self._session, None
+        await self._straight.close()
         if session is not None:
             self._publishers.clear()
             self._declared.clear()
@@ -82,13 +95,18 @@ class Transport:
     def send(self, node: str, data: bytes) -> None:
         if self._session is None:
             return
-        publisher = self._publishers.get(node)
+        publisher = self._straight.publisher(node) or self._publishers.get(node)
         if publisher is None:
-            key = f"{self.prefix}/to/{_chunk(node)}/{_chunk(self.node)}"
-            publisher = self._publishers[node] = self._session.declare_publisher(
-                key, congestion_control=zenoh.CongestionControl.DROP, express=True
-            )
+            publisher = self._publishers[node] = declared(self._session, self._key(node))
         publisher.put(data)
+
+    @property
+    def straight(self) -> set[str]:
+        """Nodes that are no neighbours and are talked to past those in between."""
+        return self._straight.up
+
+    def _key(self, node: str) -> str:
+        return f"{self.prefix}/to/{_chunk(node)}/{_chunk(self.node)}"
 
     def call(self, data: bytes) -> None:
         """To whoever is there."""
@@ -196,14 +214,14 @@ class _closed_loop:  # noqa: N801  a context manager
         return kind is RuntimeError
 
 
-def _config(listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] | None) -> Any:
+def _config(listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] | None, mode: str = "router") -> Any:
     config = zenoh.Config()
     values: dict[str, Any] = {
-        "mode": "router",
+        "mode": mode,
         "listen/endpoints": listen,
         "connect/endpoints": connect,
-        "connect/timeout_ms": -1,  # the others may start later
-        "connect/exit_on_failure": False,
+        "connect/timeout_ms": -1 if mode == "router" else CLIENT_MS,  # the others may start later
+        "connect/exit_on_failure": mode != "router",
         "connect/retry": {"period_init_ms": 100, "period_max_ms": 1000, "period_increase_factor": 1.5},
         "listen/exit_on_failure": True,
         "scouting/multicast/enabled": False,
