@@ -393,8 +393,7 @@ def trace(
     stopped = stopped_links(ask(at, "GET", f"{API}/topology"), notification, home)
     why = None
     if subscription:
-        asked = {"notification": notification, "subscription": subscription, "home": home}
-        why = ask(subscriber_node or at, "POST", f"{API}/explain", json=asked)
+        why = _explained(at, subscriber_node or at, notification, subscription, home)
     if as_json:
         print_json({"notification": notification, "home": home, "steps": steps, "stopped": stopped, "silent": silent, "why": why})
         return
@@ -407,6 +406,29 @@ def trace(
         typer.echo(f"{node} does not answer; what it did is not known")
     if why is not None:
         _tell_why(why)
+
+
+def _explained(at: str, there: str, notification: dict[str, Any], subscription: str, home: str) -> dict[str, Any]:
+    """By the subscriber's node, which is told no more of a notification than the policies of its publisher's node allow."""
+    reader = ask(there, "GET", API)["node"]
+    policy: list[dict[str, Any]] = []
+    if home and home != reader and (url := urls_of(at).get(home)):
+        params = {"publisher": notification["publisher"], "id": notification["id"], "reader": reader}
+        known = ask_if_there(url, "GET", f"{API}/trace", params=params)
+        steps = [] if known is None else [one for one in known["steps"] if one.get("other") == reader]
+        kept_back = next((one for one in steps if one["did"] in ("withheld", "reduced")), None)
+        if known is not None and kept_back is not None:
+            is_shown = known["notification"] is not None
+            part = "only a part of it" if is_shown else "nothing of it"
+            policy = [{"name": "policy", "passed": is_shown, "words": f"{home} lets {reader} see {part}: {kept_back['how']}."}]
+            if not is_shown:
+                told = {"node": reader, "home": home, "subscription": subscription, "path": [], "checks": policy}
+                return {**told, "delivered": False, "matched": False}
+            notification = known["notification"]
+    asked = {"notification": notification, "subscription": subscription, "home": home}
+    why: dict[str, Any] = ask(there, "POST", f"{API}/explain", json=asked)
+    why["checks"] += policy
+    return why
 
 
 def _traces(at: str, publisher: str, id_: str) -> tuple[list[dict[str, Any]], list[str]]:

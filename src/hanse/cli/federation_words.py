@@ -15,7 +15,7 @@ Value = dict[str, Any]
 NAMES_SHOWN: Final = 8
 _HOW: Final = {
     "Event": "to be matched there",
-    "RestrictedEvent": "under export rules, to be matched there",
+    "RestrictedEvent": "under export rules or a policy, to be matched there",
     "Delivery": "matched here, for subscribers there",
     "Waited": "it had waited for a subscriber who is there now",
 }
@@ -144,6 +144,8 @@ def step_words(step: Value) -> str:
         "heard": f"heard from {other}",
         "delivered": f"matched: for {_client(other)}, subscription {how}",
         "stopped": f"refused what {other} sent: {how}",
+        "withheld": f"kept from {other}: {how}",
+        "reduced": f"for {other} only a part of it: {how}",
         "dropped": f"not delivered to {_client(other)}: {how}",
     }
     time = datetime.fromtimestamp(step["at_ms"] / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]

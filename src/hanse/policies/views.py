@@ -105,7 +105,7 @@ def view(
     if location is not None:
         decision = decided(LOCATION)
         location = coarsened_location(location, decision.obfuscations) if _is_shown(decision) else None
-    quality = _quality_left(notification, set(attributes))
+    quality = quality_left(notification, set(attributes))
     if attributes is notification.attributes and news == notification.news and location == notification.location:
         return notification
     return msgspec.structs.replace(
@@ -122,7 +122,7 @@ def _is_shown(decision: Decision) -> bool:
     return decision.allowed and not removes(decision.obfuscations)
 
 
-def _quality_left(notification: Notification, attributes: set[str]) -> dict[str, float]:
+def quality_left(notification: Notification, attributes: set[str]) -> dict[str, float]:
     """Without indicators of what is not seen, and without those of the whole that could stem from them."""
     parts = {name: attribute_and_criterion(name) for name in notification.quality}
     gone = {name for name, (whose, _) in parts.items() if whose and whose not in attributes}

@@ -58,6 +58,11 @@ class Owner:
         self._judged = (broker.effects, notification, views, less)
         return views, less
 
+    @property
+    def judged(self) -> tuple[Notification, dict[str, Notification | None]] | None:
+        """What was last published here under the policy, and what each other node may see of it."""
+        return self._judged[1:3] if self._judged is not None and self._judged[3] else None
+
     def restricts(self, notification: Notification) -> bool:
         """Whether some other node may see less than all of what is published here."""
         return self.broker.policy is not None and self._views(notification)[1]

@@ -1,9 +1,9 @@
-"""Asking other nodes for what they keep, and answering them, under the export rules.
+"""Asking other nodes for what they keep, and answering them, under policies and export rules.
 
 A question goes straight to the node that has an answer, over zenoh, enciphered for that node alone; whoever carries it
 learns nothing. What is asked and answered is in the node's own shapes, with expanded names: no @context is needed. A node
-answers only with what its export rules let go to the one who asks, as it would see it, and looks again whether that is
-still what was asked for.
+answers only with what its policies and export rules let go to the one who asks, as it would see it, and looks again whether
+that is still what was asked for.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Answering:
     async def _answer(self, viewer: str, question: Question) -> Answer:
         host = self._host
         if isinstance(question, WantEntity):
-            entity = host.tenant.store.entity(question.id)
+            entity = host.communities.store(viewer).entity(question.id)
             seen = self._seen(viewer, entity, self._quality()) if entity is not None else None
             return Entities([seen] if seen is not None else [])
         if isinstance(question, WantEntities):
@@ -181,7 +181,7 @@ class Answering:
         return await self._evolutions(viewer, question)
 
     def _seen(self, viewer: str, entity: Entity, quality_of: QualityOf) -> Entity | None:
-        """An entity as another node may see it."""
+        """What export rules leave for another node of an entity, which its policies have been asked about already."""
         host = self._host
         if not host.federation.has_export_rules:
             return entity
@@ -204,7 +204,7 @@ class Answering:
         return self._host.tenant.measure.of_entity(now_text())
 
     async def _entities(self, viewer: str, query: EntityQuery) -> Entities:
-        store = self._host.tenant.store
+        store = self._host.communities.store(viewer)
         wanted = query.limit
         if not self._host.federation.has_export_rules:
             found = await store.query(query)
@@ -228,7 +228,8 @@ class Answering:
 
     async def _evolutions(self, viewer: str, question: WantEvolutions) -> Evolutions:
         limits = self._host.tenant.settings.limits
-        history = History(self._host.tenant.store, Instances(limits.instances_default, limits.instances_max))
+        store = self._host.communities.store(viewer)
+        history = History(store, Instances(limits.instances_default, limits.instances_max))
         has_rules = self._host.federation.has_export_rules
         count = None
         if question.id:
@@ -247,7 +248,7 @@ class Answering:
         quality_of = self._quality()
         for evolution in page.evolutions:
             names: dict[str, list[Instance]] = {series.attribute: [] for series in evolution.series}
-            present = self._host.tenant.store.entity(evolution.id)
+            present = store.entity(evolution.id)
             attributes = {**names, **(present.attributes if present is not None else {})}
             seen = self._seen(viewer, Entity(id=evolution.id, types=evolution.types, attributes=attributes), quality_of)
             if seen is not None and (len(seen.attributes) == len(attributes) or matches(filters, seen, quality_of)):

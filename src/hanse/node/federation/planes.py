@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hanse.node.federation.wire import Terms
+    from hanse.routing.policy import Policy
 
 
 class Planes:
@@ -35,10 +36,17 @@ class Planes:
             self._by_type[type_] = self._by_type[DEFAULT_VOCAB + type_] = names.index(name)
         self._settings = settings
         self._scopes = scopes.to_struct()
+        self._policy: Policy | None = None
         self.brokers = [self._new(name) for name in names]
 
     def _new(self, name: str) -> Broker:
-        return Broker(self.node, self._settings(name), Scopes.from_struct(self._scopes))
+        return Broker(self.node, self._settings(name), Scopes.from_struct(self._scopes), self._policy)
+
+    def obey(self, policy: Policy) -> None:
+        """From now on the brokers let go only what the node's policy does."""
+        self._policy = policy
+        for broker in self.brokers:
+            broker.policy = policy
 
     def dump(self) -> dict[str, bytes]:
         return {name: broker.dump() for name, broker in zip(self.names, self.brokers, strict=True)}
@@ -47,7 +55,7 @@ class Planes:
         """As they were; one that was not there is new."""
         for i, name in enumerate(self.names):
             if name in dumped:
-                self.brokers[i] = Broker.restore(self.node, self._settings(name), dumped[name])
+                self.brokers[i] = Broker.restore(self.node, self._settings(name), dumped[name], self._policy)
                 forget_strangers(self.brokers[i])
             else:
                 self.brokers[i] = self._new(name)

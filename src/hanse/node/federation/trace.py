@@ -12,7 +12,7 @@ from hanse.routing.messages import innermost
 from hanse.routing.recent import remember
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from hanse.model import Notification
 
@@ -25,7 +25,7 @@ class Step(Struct, frozen=True, omit_defaults=True):
 
     node: str
     at_ms: int
-    did: str  # published, heard, sent, delivered, stopped, dropped
+    did: str  # published, heard, sent, delivered, stopped, dropped; by the node's policy: withheld, or shown in part (reduced)
     other: str = ""  # from or to whom
     how: str = ""  # by which message, or why
 
@@ -53,6 +53,12 @@ class Traces:
                 self._add(notification, "heard", sender, type(inner).__name__)
             else:
                 self._add(notification, "published", notification.publisher)
+
+    def kept_back(self, notification: Notification, views: Mapping[str, Notification | None]) -> None:
+        """What the node's policy keeps from others of what is published here. Which policies do, is said when it is asked for."""
+        for node, view in views.items():
+            if view is not notification and view != notification:
+                self._add(notification, "withheld" if view is None else "reduced", node)
 
     def done(self, effects: Iterable[m.Effect]) -> None:
         for effect in effects:

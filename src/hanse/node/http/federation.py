@@ -175,7 +175,10 @@ async def _tell(call: Call, wishes: list[m.SetVisibility]) -> None:
 
 
 async def trace(call: Call) -> ASGIApp:
-    return call.answer(view.trace(_host(call), _needed(call, "publisher"), _needed(call, "id")))
+    host, reader = _host(call), call.params.get("reader")
+    if reader is not None and reader not in host.federation.by_id:
+        raise ResourceNotFound(f"there is no node {reader[:100]!r} within reach of this one")
+    return call.answer(view.trace(host, _needed(call, "publisher"), _needed(call, "id"), reader))
 
 
 async def traces(call: Call) -> ASGIApp:
@@ -250,7 +253,7 @@ paths: list[Path] = [
         PATCH=Endpoint(change_rule, offers=_ONE, media_types=_BODY),
         DELETE=Endpoint(leave, offers=_ONE),
     ),
-    native("/federation/trace", GET=Endpoint(trace, ("publisher", "id"), offers=_ONE)),
+    native("/federation/trace", GET=Endpoint(trace, ("publisher", "id", "reader"), offers=_ONE)),
     native("/federation/traces", GET=Endpoint(traces, ("limit",), offers=_ONE)),
     native(
         "/federation/explain",
