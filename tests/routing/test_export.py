@@ -78,6 +78,16 @@ def test_attributes_that_do_not_pass_are_taken_out_with_their_news(
     assert (seen.quality, seen.location, seen.scopes) == (BUS.quality, BUS.location, BUS.scopes)
 
 
+def test_the_quality_of_what_is_taken_out_goes_with_it() -> None:
+    quality = {"precision": 5.0, "speed.precision": 7.0, "driver.trust": 5.0}
+    seen = crosses(ExportRule(deny_attributes=("driver",)), quality=quality)
+    assert seen is not None
+    assert seen.quality == {"precision": 5.0, "speed.precision": 7.0}
+    none_left = crosses(ExportRule(deny_attributes=("gone",)), quality={"gone.precision": 7.0})
+    assert none_left is not None
+    assert none_left.quality == {}
+
+
 def test_the_name_of_a_deleted_attribute_is_taken_out_too() -> None:
     seen = crosses(ExportRule(attributes=("speed",)), news=("entityUpdated", "licence"))
     assert seen is not None
@@ -152,6 +162,7 @@ def test_a_closed_link_lets_no_offer_through() -> None:
         ({"scopes": {"area": ("",)}}, "scopes of dimension 'area'"),
         ({"quality": "precision>="}, "the quality of an export rule"),
         ({"quality": "a|b"}, "the quality of an export rule: a quality requirement joins"),
+        ({"quality": "speed.precision>3"}, "write precision"),
     ],
 )
 def test_what_is_no_rule_is_refused(rule: dict[str, Any], complaint: str) -> None:

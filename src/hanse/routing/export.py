@@ -1,8 +1,8 @@
 """Export rules: what a node lets go over one of its links, and in which form.
 
-A rule decides by what every hop sees alike: types, id, scopes, place and quality of a notification, which no rule ever takes
-out. So each node that has a notification, in whatever form, knows the same way for it. Attributes do not decide: those that do
-not pass are taken out, and whoever is behind the link goes by what is left.
+A rule decides by what every hop sees alike: types, id, scopes, place and quality of a notification as a whole, which no rule ever
+takes out. So each node that has a notification, in whatever form, knows the same way for it. Attributes do not decide: those that
+do not pass are taken out, with all that is said of their quality, and whoever is behind the link goes by what is left.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ExportRule(Struct, frozen=True, omit_defaults=True):
     - `deny`: nothing crosses but what `types` and `ids` name; if neither names anything, nothing at all.
     - `scopes`: by dimension, the scopes that pass. What states no scope in the dimension crosses only if `*` is among them.
     - `area`: only what is located in it crosses; what has no location does not.
-    - `quality`: as in a subscription; only what satisfies it crosses.
-    - `attributes`, `deny_attributes`: what does not pass is taken out, and with it the news of it. The payload stays behind,
-      whatever is in it: nobody can look inside. Place and quality are no attributes, and cross.
+    - `quality`: as in a subscription, but of the whole alone; only what satisfies it crosses.
+    - `attributes`, `deny_attributes`: what does not pass is taken out, and with it the news of it and its quality. The payload
+      stays behind, whatever is in it: nobody can look inside. Place and the quality of the whole are no attributes, and cross.
     """
 
     types: tuple[str, ...] = ()
@@ -63,10 +63,14 @@ class ExportRule(Struct, frozen=True, omit_defaults=True):
         if self.quality:
             from hanse.filters import compile_quality  # the grammar is slow to load, and most rules have no filter
 
+            place = "the quality of an export rule"
             try:
-                compile_quality(self.quality)
+                paths = compile_quality(self.quality).paths
             except InvalidInput as error:
-                raise error.at("the quality of an export rule") from error
+                raise error.at(place) from error
+            if named := next((path for path in paths if len(path.names) > 1), None):
+                remedy = f"write {named.names[-1]}, which is the worst that an attribute has"
+                raise InvalidInput(f"{named.text!r} is of an attribute, and attributes may be hidden; {remedy}", place=place)
 
     # --- names --------------------------------------------------------------------------------------------------------
 
@@ -150,9 +154,17 @@ def stripped(hides: Hidden, notification: Notification) -> Notification:
     """A notification without what is hidden so; the same one if that is nothing."""
     kept = {name: value for name, value in notification.attributes.items() if _shows(hides, name)}
     news = tuple([name for name in notification.news if name in EVENTS or name.startswith("/") or _shows(hides, name)])
-    if len(kept) == len(notification.attributes) and news == notification.news and not notification.payload:
+    quality = {name: value for name, value in notification.quality.items() if _shows_quality(hides, name)}
+    are_all = len(kept) == len(notification.attributes) and len(quality) == len(notification.quality)
+    if are_all and news == notification.news and not notification.payload:
         return notification
-    return msgspec.structs.replace(notification, attributes=kept, news=news, payload="")
+    return msgspec.structs.replace(notification, attributes=kept, news=news, quality=quality, payload="")
+
+
+def _shows_quality(hides: Hidden, indicator: str) -> bool:
+    """That of the whole is always shown; that of an attribute, `temperature.precision`, as the attribute is."""
+    attribute = indicator.rpartition(".")[0]
+    return not attribute or _shows(hides, attribute)
 
 
 @lru_cache(maxsize=NAMES_KEPT)
