@@ -74,3 +74,18 @@ def test_a_link_that_wants_quality_lets_what_has_it_be_read(tmp_path: Path) -> N
             nodes["a"].create(room(number, temperature=prop(precision=prop(precision))))
         until(lambda: nodes["b"].count(type="Room") == 1, "what is good enough is seen")
         assert [entity["id"] for entity in nodes["b"].query(type="Room")] == ["urn:room:0"]
+
+
+def test_nobody_finds_out_how_good_something_hidden_is(tmp_path: Path) -> None:
+    rule = 'export = { deny_attributes = ["secret"] }'
+    with linked(tmp_path, description("ab", [f"ab {rule}"]), "ab") as nodes, receiver() as (uri, got):
+        for number, asked in enumerate(("secret.precision", "temperature.precision")):
+            body = {"id": f"urn:s:{number}", "type": "Subscription", "entities": [{"type": "Room"}], "qualityQ": asked}
+            nodes["b"].create_subscription(body | {"notification": {"endpoint": {"uri": uri}}})
+        nodes["a"].create(room(0, temperature=prop()))
+        until(lambda: held(nodes["a"]) == 2, "both subscriptions are known")
+        nodes["a"].create(room(1, temperature=prop(precision=prop(50)), secret=prop(precision=prop(50))))
+        assert got.get(timeout=WAIT_S)["subscriptionId"] == "urn:s:1"
+        assert nodes["b"].count(type="Room", quality_q="temperature.precision") == 1
+        assert nodes["b"].count(type="Room", quality_q="secret.precision") == 0
+        assert got.empty()
