@@ -10,7 +10,7 @@ That there is something of a type is no secret: advertisements are not under pol
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from hanse.node.federation.changes import change_of, travelling
 from hanse.policies import Principal, attributes_seen, resource_of, short_name
 from hanse.policies.obfuscation import removes
 from hanse.policies.resources import quality_of
-from hanse.policies.views import decision_of, quality_left
+from hanse.policies.views import decision_of, is_event, quality_left
 
 if TYPE_CHECKING:
     from hanse.model import Notification
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hanse.node.federation.host import Host
     from hanse.node.store import Store
     from hanse.policies import Action, Decision, PolicySet, Resource
+
+_ACTIONS: Final[tuple[Action, ...]] = ("subscribe", "read")  # of a node that is told of changes
 
 
 @lru_cache(maxsize=4096)
@@ -97,27 +99,35 @@ class NodePolicy:
     # --- in words -----------------------------------------------------------------------------------------------------
 
     def why(self, target: str, notification: Notification) -> str:
-        """Which policies keep what of it from a node."""
+        """Which policies keep what of it from a node; empty if none does."""
         sight, change = self.sight(target), self._change(notification)
-        found: list[str] = []
-        for action in ("subscribe", "read"):
+        names = dict.fromkeys((*notification.attributes, *(name for name in notification.news if not is_event(name))))
+        for action in _ACTIONS:
             whole = self._whole(sight, notification, change, action)
             entire = sight.policies.decide(sight.principal, action, whole)
-            if entire.is_forbidden or (not notification.attributes and not entire.allowed):
-                return f"{sight.principal} may not {action} it, since {_by(entire)}"
-            kept_back: dict[str, list[str]] = {}
-            for name in notification.attributes:
-                decision = decision_of(
+            if entire.is_forbidden or (not names and not entire.allowed):
+                return f"it may not {action} it, since {_by(entire)}"
+            decided = {
+                name: decision_of(
                     sight.policies, sight.principal, action, whole, name, lambda name: quality_of(name, notification.quality)
                 )
-                if not decision.allowed or (removes(decision.obfuscations) and action == "read"):
-                    kept_back.setdefault(f"not {action}: {_by(decision)}", []).append(short_name(name))
-                elif decision.obfuscations and action == "read":
-                    ways = ", ".join(map(str, decision.obfuscations))
-                    kept_back.setdefault(f"{action} after {ways}: {_by(decision)}", []).append(short_name(name))
-            if action == "read" or sum(map(len, kept_back.values())) == len(notification.attributes):
-                found += [f"{', '.join(names)} it may {how}" for how, names in kept_back.items()]
-        return "; ".join(found)
+                for name in names
+            }
+            if action == "read" or not any(decision.allowed for decision in decided.values()):
+                return "; ".join(_words(action, decided))
+        return ""
+
+
+def _words(action: Action, decided: dict[str, Decision]) -> list[str]:
+    """What is not as it is, by the reasons."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for name, decision in decided.items():
+        if decision.is_plain:
+            continue
+        is_gone = not decision.allowed or removes(decision.obfuscations)
+        how = "" if is_gone else f" after {', '.join(map(str, decision.obfuscations))}"
+        said.setdefault((f"it may {'not ' if is_gone else ''}{action} ", f"{how}: {_by(decision)}"), []).append(short_name(name))
+    return [f"{may}{', '.join(names)}{how}" for (may, how), names in said.items()]
 
 
 def _of_change(sight: Sight, notification: Notification, change: Change) -> Notification | None:
