@@ -62,6 +62,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_replay.py
 	$(PY) benchmarks/bench_matching.py
 	$(PY) benchmarks/bench_subscriptions.py
+	$(PY) benchmarks/bench_quality.py
 	$(with_mosquitto) $(PY) benchmarks/bench_node.py
 	$(PY) benchmarks/bench_federation.py
 
@@ -81,9 +82,10 @@ study: setup     ## the papers' experiments at full size
 	$(HANSE) study mudebs --out out/mudebs
 	$(HANSE) study disgb --out out/disgb
 	$(with_mosquitto) $(HANSE) study comdex --out out/comdex
+	$(HANSE) study income --out out/income
 
 lock:            ## pin the newest versions again (needs pip-tools)
-	pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
+	pip-compile --quiet --extra dev --extra pipeline --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

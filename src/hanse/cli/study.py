@@ -50,3 +50,14 @@ def comdex(out: Out = Path("out/comdex"), json: Json = False, quick: Quick = Fal
     from hanse.studies.comdex import study
 
     study(out=out, quick=quick, seed=seed).finish(out, json=json)
+
+
+@app.command()
+def income(out: Out = Path("out/income"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
+    """INCOME: what filters on quality cost by indicators and by constraints (figures 4 and 5), and sizes (table 1).
+
+    Example: hanse study income --out out/income
+    """
+    from hanse.studies.income import study
+
+    study(out=out, quick=quick, seed=seed).finish(out, json=json)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_XML_CHARACTERS: Final = 1 << 18
 MAX_XML_ELEMENTS: Final = 10_000
 MAX_XML_DEPTH: Final = 32
-DOCUMENTS_KEPT: Final = 8  # parsed documents, so that all who ask about one notification ask the same tree
+DOCUMENTS_KEPT: Final = 2  # parsed documents: all who ask about one notification ask the same tree, one after the other
 
 
 class Document:
@@ -83,7 +83,7 @@ def _parsed(text: str) -> Document | str:
         if message.startswith("Excessive depth"):
             return _TOO_DEEP
         return f"the payload is not well-formed XML: {message}"
-    if text.count("<") > MAX_XML_ELEMENTS and (count := int(elements(root))) > MAX_XML_ELEMENTS:
+    if len(text) > MAX_XML_ELEMENTS * len("<a/>") and (count := int(elements(root))) > MAX_XML_ELEMENTS:
         return f"the payload has {count} elements; {MAX_XML_ELEMENTS} are allowed"
     if too_deep(root):
         return _TOO_DEEP
@@ -102,7 +102,13 @@ def _tools() -> tuple[etree.XMLParser, Any, Any]:
     from lxml import etree
 
     parser = etree.XMLParser(
-        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, recover=False
+        encoding="utf-8",
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+        recover=False,
+        collect_ids=False,
     )
     too_deep = etree.XPath(f"boolean({'/*' * (MAX_XML_DEPTH + 1)})", regexp=False, smart_strings=False)
     return parser, too_deep, etree.XPath("count(//*)", regexp=False, smart_strings=False)

@@ -81,7 +81,7 @@ def _figure(plot: Plot) -> Figure:
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(-0.01, 1.0),
-            ncols=min(len(plot.series), 7),
+            ncols=_in_a_row(plot),
             frameon=False,
             fontsize=9,
             borderpad=0.2,
