@@ -242,7 +242,7 @@ def faults(
         typer.Option(
             "--without",
             help="Switch a mechanism off, to see that it is missed: dedup, link-dedup, link-order, retransmit, "
-            "export-attributes, guard.",
+            "export-attributes, policies, guard.",
         ),
     ] = "",
     json: Json = False,

@@ -482,11 +482,12 @@ class Broker:
             location=notification.location or client.location,
             only_for="",
         )
-        if self.is_free(notification, self.id):
+        is_kept_back = self.policy is not None and self.owner.restricts(notification)
+        if not is_kept_back and self.federation.is_open_to(notification):
             self.strategy.published(notification)
             return
         remember(self.state.restricted, notification.key, notification, RESTRICTED_KEPT)
-        if self.owner.restricts(notification):
+        if is_kept_back:
             self.owner.publish(notification)
         elif self.strategy.obeys_export_rules:
             self.strategy.published(notification)
