@@ -148,7 +148,7 @@ def test_composites_come_along() -> None:
 
 def test_quality_of_any_xml() -> None:
     text = """<report><!-- a comment --><observation date="2014-06-12T10:30:00+02:00"><observable><uri> #NO2 </uri></observable>
-      <qocindicator id="10"><qocmetricvalue value="55"/></qocindicator>
+      <metadata><qocindicator id="10"><qocmetricvalue value=" 55 " definition=""/></qocindicator></metadata>
       <qocindicator name="TrustQoCIndicator"><qocmetricvalue value="1"/><qocmetricvalue value="7"/></qocindicator>
       <qocindicator id="9"><qoccriterion name="AccuracyQoCCriterion"><qocmetricdefinition id="9.1"/></qoccriterion>
         <qocmetricvalue value="66"/></qocindicator>

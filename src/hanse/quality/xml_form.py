@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -229,7 +229,7 @@ def _read_indicator(element: Element, registry: Registry) -> Indicator:
     definitions = tuple(_read_definition(one, registry) for one in criterion.all("qocmetricdefinition"))
     usual = definitions[0].id if definitions else ""
     return Indicator(
-        criterion=_criterion_name(element, registry),
+        criterion=_criterion_name(element, parts.one("qoccriterion"), registry),
         id=parts.get("id") or "",
         name=parts.get("name") or "",
         criterion_id=criterion.get("id") or "",
@@ -291,9 +291,8 @@ def _direction(written: str | None, definition_id: str, registry: Registry) -> A
     return next((one.direction for one in known), "higher")
 
 
-def _criterion_name(element: Element, registry: Registry) -> str:
+def _criterion_name(element: Element, criterion: Element | None, registry: Registry) -> str:
     """Of an indicator: as its criterion is called, or else by its id, or else by its own name, PrecisionQoCIndicator."""
-    criterion = element.find("qoccriterion")
     written = (criterion.get("name") if criterion is not None else None) or ""
     if written and not written.endswith("QoCCriterion"):
         return written
@@ -369,14 +368,15 @@ def quality_of_xml(
             of_whole.append(("", values))
     loose: dict[str, float] = {}
     for element in root.iter("qocindicator"):
-        parent = element.getparent()
-        values = inside.get(parent, loose) if parent is not None else loose
-        for name, value in _read_plain(element, registry):
-            values[name] = registry.by_name[name].definition.worse(values[name], value) if name in values else value
+        read = _read_plain(element, registry)
+        if read is not None:
+            criterion, value = read
+            values = inside.get(next(element.iterancestors("observation"), root), loose)
+            name = criterion.name
+            values[name] = criterion.definition.worse(values[name], value) if name in values else value
     for observation, values in inside.items():
-        values.update(with_freshness(dict(values), _date(observation, now), now, registry))
-    for_whole = worst_of([*of_whole, ("", loose)], registry)[""]
-    return whole(worst_of(stated, registry), for_whole, registry)
+        values.update(with_freshness(values, _date(observation, now), now, registry))
+    return whole(worst_of(stated, registry), worst_of([*of_whole, ("", loose)], registry)[""], registry)
 
 
 def _date(observation: Element, now: float | None) -> str | None:
@@ -389,26 +389,30 @@ def _date(observation: Element, now: float | None) -> str | None:
         return None
 
 
-def _read_plain(element: Element, registry: Registry) -> Iterator[tuple[str, float]]:
+def _read_plain(element: Element, registry: Registry) -> tuple[Criterion, float] | None:
     """The criterion and plain value of an indicator, if it has one that the registry understands."""
-    criterion = registry.by_name.get(_criterion_name(element, registry))
-    if criterion is None:
-        return
-    latest = next(element.iterchildren("qocmetricvalue", reversed=True), None)
-    text = None if latest is None else latest.get("value")
-    if latest is None or text is None or len(text) > MAX_NUMBER_CHARACTERS or not _NUMBER.fullmatch(text):
-        return
-    value = _plain(element, latest.get("definition"), float(text), criterion)
-    if value is not None:
-        yield criterion.name, value
+    carrier = latest = None
+    for child in element:
+        if child.tag == "qocmetricvalue":
+            latest = child
+        elif child.tag == "qoccriterion" and carrier is None:
+            carrier = child
+    criterion = registry.by_name.get(_criterion_name(element, carrier, registry))
+    text = latest.get("value") if latest is not None else None
+    if criterion is None or latest is None or text is None:
+        return None
+    if len(text) > MAX_NUMBER_CHARACTERS or not _NUMBER.fullmatch(text.strip()):
+        return None
+    definitions = [] if carrier is None else [child for child in carrier if child.tag == "qocmetricdefinition"]
+    value = _plain(definitions, latest.get("definition") or "", float(text), criterion)
+    return None if value is None else (criterion, value)
 
 
-def _plain(element: Element, definition_id: str | None, value: float, criterion: Criterion) -> float | None:
+def _plain(definitions: list[Element], definition_id: str, value: float, criterion: Criterion) -> float | None:
     """`plain_value`, without making an Indicator of the element first."""
-    definitions = element.findall("qoccriterion/qocmetricdefinition")
     if not definitions:
         return criterion.plain(value, definition_id or criterion.definition.id)
-    carried = next((one for one in definitions if definition_id in (None, one.get("id"))), None)
+    carried = next((one for one in definitions if definition_id in ("", one.get("id"))), None)
     if carried is None:
         return None
     id_ = carried.get("id")
