@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
@@ -37,7 +38,8 @@ NO_QUALITY: Final[dict[str, float]] = {}
 
 Expected: TypeAlias = Callable[[str], Collection[str]]  # from a type to the attributes that are expected of it
 QualityOf: TypeAlias = "Callable[[Entity], dict[str, float]]"
-_NS: Final = 1_000_000_000
+_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_DAY_US: Final = 86_400 * 1_000_000
 _OF_ATTRIBUTE: Final = 2  # names: the attribute and the criterion
 
 
@@ -60,12 +62,13 @@ class Measure:
     def of(self, attributes: Attributes, types: tuple[str, ...] = (), at: str | None = None) -> dict[str, float]:
         """The indicators of an entity with these attributes, at a moment; None: each instance when it was accepted."""
         known = self._names
-        at_ns = None if at is None else _instant(at)
+        moment: datetime | None = None
         found: dict[str, dict[str, float]] = {}
         for name, instances in attributes.items():
             for instance in instances:
                 if "observedAt" in instance or not known.isdisjoint(instance):
-                    found[name] = self._of_attribute(instances, at_ns, dated=at is not None)
+                    moment = moment or _instant(at)
+                    found[name] = self._of_attribute(instances, moment, dated=at is not None)
                     break
         stated = NO_QUALITY if known.isdisjoint(attributes) else self._stated(attributes)
         if COMPLETENESS not in stated and (share := self._completeness(attributes, types)) is not None:
@@ -94,15 +97,15 @@ class Measure:
         entity = change.entity
         return self.of(entity.attributes, entity.types, change.at)
 
-    def _of_attribute(self, instances: list[Instance], at_ns: int | None, *, dated: bool) -> dict[str, float]:
+    def _of_attribute(self, instances: list[Instance], moment: datetime | None, *, dated: bool) -> dict[str, float]:
         worst: dict[str, float] = {}
         for instance in instances:
             values = NO_QUALITY if self._names.isdisjoint(instance) else self._stated(instance)
             if "observedAt" in instance and FRESHNESS not in values:
-                accepted = at_ns if dated else _instant(instance.get("modifiedAt"))
+                accepted = moment if dated else _instant(instance.get("modifiedAt"))
                 observed = _instant(instance["observedAt"])
                 if observed is not None and accepted is not None:
-                    values = values | {FRESHNESS: max(0, accepted - observed) / _NS}
+                    values = values | {FRESHNESS: max(0.0, (accepted - observed).total_seconds())}
             if not worst:
                 worst = values
             elif values:
@@ -133,10 +136,22 @@ class Measure:
         return 100.0 * len(expected.intersection(attributes)) / len(expected) if expected else None
 
 
-def _instant(text: Any) -> int | None:
-    """A time in nanoseconds."""
-    moment = temporal_value(text) if isinstance(text, str) else None
-    return moment[1] if moment is not None and moment[0] == "instant" else None
+def _instant(text: Any) -> datetime | None:
+    """A time, to the microsecond: quickly as it nearly always is, and as filters read it otherwise."""
+    if not isinstance(text, str):
+        return None
+    if text[-1:] == "Z":
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:  # look closer
+            pass
+    moment = temporal_value(text)
+    if moment is None or moment[0] != "instant":
+        return None
+    try:
+        return _FIRST + timedelta(microseconds=moment[1] // 1000 - _DAY_US)
+    except OverflowError:  # the last day that there is has a leap second
+        return None
 
 
 # --- requirements -----------------------------------------------------------------------------------------------------

@@ -109,6 +109,11 @@ class Native:
 
     # --- clients ----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_any(self) -> bool:
+        """Whether a client is attached here."""
+        return bool(self._clients)
+
     def client(self, name: str) -> NativeClient:
         client = self._clients.get(name)
         if client is None:

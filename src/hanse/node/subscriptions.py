@@ -69,6 +69,7 @@ class Subscriptions:
         self._fences = Fences()
         self._last = LastShown()
         self._staged: dict[int, tuple[Change, list[tuple[str, bytes]]]] = {}
+        self._of_quality: set[str] = set()  # those that ask for it
         self._changed: set[str] = set()
         self._counters_timer: asyncio.TimerHandle | None = None
 
@@ -157,6 +158,11 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._live)
 
+    @property
+    def ask_for_quality(self) -> bool:
+        """Whether one of them does."""
+        return bool(self._of_quality)
+
     async def update(self, id_: str, body: Any, context: Context) -> None:
         """Patch it. Raises ResourceNotFound, LdContextNotAvailable, BadRequestData."""
         while True:
@@ -228,6 +234,7 @@ class Subscriptions:
         subscription = live.subscription
         id_ = subscription.id
         self._fences.remove(id_)
+        (self._of_quality.add if subscription.query.quality else self._of_quality.discard)(id_)
         if subscription.time_interval_s is not None or subscription.is_active is False:
             self._broker(m.Detach(CLIENT + id_))
         else:
@@ -258,6 +265,7 @@ class Subscriptions:
         self._fences.remove(id_)
         self._broker(m.Detach(CLIENT + id_))
         self._changed.discard(id_)
+        self._of_quality.discard(id_)
         self._tenant.notifier.unregister(id_)
         self._tenant.notifier.streams.end(id_)
 

@@ -225,7 +225,7 @@ class Tenant:
         self.transient.undo(id_, self.store.latest(id_, even_expired=True))
 
     def _routed(self, change: Change) -> tuple[list[m.Effect], dict[str, float]]:
-        """What the broker says to a change: who hears of it. And of what quality the entity is, if there is anyone to hear."""
+        """What the broker says to a change: who hears of it. And of what quality the entity is, if anyone may want to know."""
         broker = self.broker
         entity = change.entity
         geofence: Geofence = WORLD
@@ -239,7 +239,8 @@ class Tenant:
         if not router.is_federated and not broker.held:
             return [], NO_QUALITY
         self._published += 1
-        quality = self.measure.of_change(change)
+        is_asked_for = router.is_federated or self.subscriptions.ask_for_quality or self.native.is_any
+        quality = self.measure.of_change(change) if is_asked_for else NO_QUALITY
         notification = Notification(
             id=f"{self._started_ms}-{self._published}",
             publisher=self.publisher,
