@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,15 @@ def test_uris_lead_to_criteria() -> None:
     ):
         assert registry.of_uri(uri) is registry.by_name[name]
     assert registry.of_uri("https://uri.etsi.org/ngsi-ld/default-context/other") is None
+
+
+def test_importing_is_cheap() -> None:
+    code = (
+        "import sys, hanse.quality, hanse.quality.xml_form, hanse.quality.criteria as c;"
+        "print('lxml' in sys.modules, c.default_registry.cache_info().currsize)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False 0\n"
 
 
 def test_a_short_name_in_ngsi_ld_leads_to_its_criterion() -> None:
