@@ -54,6 +54,18 @@ def test_pub_then_get(hanse: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
     assert json.loads(hanse("get", "--type", "Nothing", "--json").out) == []
 
 
+def test_get_asks_for_quality(hanse: Callable[..., Ran], url: str) -> None:
+    with library.connect_sync(url) as node:
+        for number, precision in enumerate((30, 50)):
+            speed = {"type": "Property", "value": 1, "precision": {"type": "Property", "value": precision}}
+            node.create({"id": f"urn:ngsi-ld:Car:{number}", "type": "Car", "speed": speed})
+    good = hanse("get", "--type", "Car", "--quality", "speed.precision>=medium", "--json")
+    assert [entity["id"] for entity in json.loads(good.out)] == ["urn:ngsi-ld:Car:1"]
+    wrong = hanse("get", "--type", "Car", "--quality", "speed.precison>=40")
+    assert wrong.code != 0
+    assert "precision" in wrong.err
+
+
 def test_sub_prints_what_comes(hanse: Callable[..., Ran], url: str, capsys: pytest.CaptureFixture[str]) -> None:
     done: Queue[Any] = Queue()
 

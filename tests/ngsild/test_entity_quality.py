@@ -106,6 +106,25 @@ def test_criteria_of_a_users_own_count() -> None:
     assert parse_quality("a.calibration>=high", CORE, measure.registry) == f"{A}.calibration<=7"
 
 
+def test_a_composite_criterion_is_computed_of_its_parts() -> None:
+    own = """
+        [[criteria]]
+        id = "91"
+        name = "worth"
+        rule = "minimum"
+        parts = ["precision", "trust"]
+        [[criteria.definitions]]
+        id = "91.1"
+        min = 0.0
+        max = 10.0
+        levels = { medium = 5, high = 8 }
+    """
+    found = quality(entity(a=prop(precision=prop(40), trust=prop(70)), b=prop(trust=prop(90))), Measure(load(own)))
+    assert found == {
+        "a.precision": 40, "a.trust": 70, "a.worth": 4, "b.trust": 90, "precision": 40, "trust": 70, "worth": 4,
+    }  # fmt: skip
+
+
 # --- a plain meaning ------------------------------------------------------------------------------------------------------
 
 numbers = st.sampled_from([0, 10, 40.5, 100, 101, -1, "x", True, None])

@@ -24,6 +24,7 @@ from hanse.model import InvalidInput
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import BadRequestData
 from hanse.quality import default_registry, indicator_key, normalized, whole
+from hanse.quality.computed import completeness
 from hanse.quality.criteria import DEFAULT_VOCABULARY
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Measure:
         expected: set[str] = set()
         for type_ in types:
             expected.update(self._expected(type_))
-        return 100.0 * len(expected.intersection(attributes)) / len(expected) if expected else None
+        return completeness(attributes.keys(), expected) if expected else None
 
 
 def _instant(text: Any) -> datetime | None:

@@ -142,6 +142,19 @@ def test_a_stream_is_told_so_as_well(node: SyncNodeClient) -> None:
         assert next(notifications)["data"][0]["id"] == "urn:room:9"
 
 
+def test_native_clients_are_told_of_it(node: SyncNodeClient) -> None:
+    with receiver() as (uri, got):
+        node.request("PUT", "/hanse/v1/clients/fire", json={"endpoint": uri})
+        temperature = "https://uri.etsi.org/ngsi-ld/default-context/temperature"
+        wish = {"quality": f"{temperature}.precision>=90"}
+        node.request("PUT", "/hanse/v1/clients/fire/subscriptions/s", json=wish)
+        filled(node)
+        told = got.get(timeout=WAIT_S)
+        assert told["entity"] == "urn:room:9"
+        assert told["quality"][f"{temperature}.precision"] == told["quality"]["precision"] == 90
+        assert told["quality"]["completeness"] == 50
+
+
 def test_one_in_time_asks_when_it_is_due(node: SyncNodeClient) -> None:
     filled(node)
     with receiver() as (uri, got):
