@@ -16,6 +16,7 @@ from hanse.model import (
     Selector,
     Subscription,
 )
+from hanse.model.values import JSON, XML
 from hanse.routing import ExportRule, Federation, Group, Link, Node, Settings
 from hanse.routing import messages as m
 from hanse.scopes import NEVER, Scopes
@@ -46,6 +47,7 @@ QS = (
     'name!="a"',
     "!name",
 )
+XPATHS: tuple[tuple[str, ...], ...] = (("//name[. = 'a']",), ("//temp[. > 4]", "/thing"), ("/thing",), ("/thing[not(x)]/name",))
 QUALITIES = ("", "", "", "", "", "", "", "precision>=4", "precision<8;freshness<=60", "precision<=4")
 
 
@@ -144,6 +146,7 @@ class _Maker:
 
     def __init__(self, dice: Random, seed: int, settings: Settings, rounds: int) -> None:
         self.dice = dice
+        self.xml_dice = Random(f"xml/{seed}/{settings.strategy}")  # for what concerns XML alone
         self.seed = seed
         self.settings = settings
         self.rounds = rounds
@@ -260,7 +263,11 @@ class _Maker:
             geofence=self._geofence(),
             scopes=self._chosen_scopes(),
             expires_at_ms=self._expiry(phase, 0.15),
+            xpath=self._xpath(0.03),
         )
+
+    def _xpath(self, chance: float) -> tuple[str, ...]:
+        return self.xml_dice.choice(XPATHS) if self.xml_dice.random() < chance else ()
 
     def _advertisement(self, client: str, phase: int) -> Advertisement:
         dice = self.dice
@@ -272,6 +279,7 @@ class _Maker:
             quality=dice.choice(("", "", "precision>=1", "precision>=7")),
             scopes=self._chosen_scopes(),
             expires_at_ms=self._expiry(phase, 0.15),
+            xpath=self._xpath(0.01),
         )
 
     def _notification(self, client: str) -> Notification:
@@ -281,6 +289,9 @@ class _Maker:
         named = dice.choice(mine) if mine and dice.random() < (0.9 if self.settings.require_advertisements else 0.5) else None
         attributes = {"temp": dice.randrange(10), "name": dice.choice("abc"), "flag": True}
         kept = dice.sample(sorted(attributes), dice.randint(1, 3))
+        xml = self.xml_dice.random() < 0.8
+        inside = "".join(f"<{name}>{value}</{name}>" for name, value in attributes.items())
+        json = f'{{"name": "{attributes["name"]}"}}'
         return Notification(
             id=f"e{number}" if self.collides else f"e{client[1:]}.{number}",
             publisher=client,
@@ -289,7 +300,8 @@ class _Maker:
             entity=dice.choice((f"urn:{dice.randrange(6)}", None)),
             attributes={name: attributes[name] for name in kept},
             news=dice.choice(((), ("entityUpdated", *kept[:2]), ("entityUpdated", *sorted(attributes)))),
-            payload=dice.choice(("", "", f'{{"name": "{attributes["name"]}"}}')),
+            payload=dice.choice(("", "", json)) if not xml else dice.choice([f"<thing>{inside}</thing>"] * 3),
+            media_type=XML if xml else JSON,
             quality=dice.choice(({}, {"precision": float(dice.randrange(10)), "freshness": float(dice.randrange(120))})),
             location=self._near() if dice.random() < 0.15 else None,
             geofence=self._geofence(),
