@@ -62,7 +62,7 @@ def ids(found: list[dict[str, Any]]) -> list[int]:
 
 def test_a_query_finds_what_is_good_enough_page_by_page(node: SyncNodeClient) -> None:
     filled(node)
-    asked = {"type": "Room", "quality_q": "temperature.precision>=40"}
+    asked: dict[str, Any] = {"type": "Room", "quality_q": "temperature.precision>=40"}
     assert ids(list(node.query(**asked, page=2))) == [4, 5, 6, 7, 8, 9]
     assert node.count(**asked) == 6
     assert ids(list(node.query(**asked, orderBy="id;desc"))) == [9, 8, 7, 6, 5, 4]
@@ -70,7 +70,7 @@ def test_a_query_finds_what_is_good_enough_page_by_page(node: SyncNodeClient) ->
     assert ids(list(node.query(type="Room", quality_q="temperature.precision>=30;freshness<=500"))) == [5, 6, 7, 8, 9]
     assert ids(list(node.query(type="Room", quality_q="completeness>=100"))) == [11]
     assert ids(list(node.query(quality_q="temperature.precision==30"))) == [3]
-    body = {"type": "Query", "entities": [{"type": "Room"}], "qualityQ": "temperature.precision<20"}
+    body: dict[str, Any] = {"type": "Query", "entities": [{"type": "Room"}], "qualityQ": "temperature.precision<20"}
     assert ids(node.request("POST", "/ngsi-ld/v1/entityOperations/query", json=body).data) == [0, 1]
     made = node.request("GET", "/ngsi-ld/v1/entities", params={"type": "Room", "qualityQ": "precision>80", "entityMap": True})
     assert (made.status, ids(made.data)) == (201, [9])
@@ -109,7 +109,7 @@ def test_the_past_is_as_good_as_its_worst_instance(node: SyncNodeClient) -> None
     after: dict[str, Any] = {"timerel": "after", "time_at": "2026-01-01T00:00:00Z"}
     assert ids(list(node.query_temporal(**asked, **after))) == [0, 2]
     assert ids(list(node.query_temporal(**asked, timerel="after", time_at="2026-01-01T00:01:00Z"))) == [0, 1]
-    body = {"type": "Query", "entities": [{"type": "Room"}], "qualityQ": "temperature.precision<40"}
+    body: dict[str, Any] = {"type": "Query", "entities": [{"type": "Room"}], "qualityQ": "temperature.precision<40"}
     body["temporalQ"] = {"timerel": "after", "timeAt": "2026-01-01T00:00:00Z"}
     assert ids(node.request("POST", "/ngsi-ld/v1/temporal/entityOperations/query", json=body).data) == [1]
 
@@ -158,7 +158,12 @@ def test_native_clients_are_told_of_it(node: SyncNodeClient) -> None:
 def test_one_in_time_asks_when_it_is_due(node: SyncNodeClient) -> None:
     filled(node)
     with receiver() as (uri, got):
-        body = {"type": "Subscription", "entities": [{"type": "Room"}], "qualityQ": "precision>=90", "timeInterval": 0.05}
+        body: dict[str, Any] = {
+            "type": "Subscription",
+            "entities": [{"type": "Room"}],
+            "qualityQ": "precision>=90",
+            "timeInterval": 0.05,
+        }
         node.create_subscription(body | {"notification": {"endpoint": {"uri": uri}}})
         assert ids(got.get(timeout=WAIT_S)["data"]) == [9]
 
@@ -212,7 +217,7 @@ def test_a_guarantee_that_nobody_can_keep_is_refused(node: SyncNodeClient, wrong
 
 def test_who_subscribes_to_registrations_hears_of_those_that_may_be_good_enough(node: SyncNodeClient) -> None:
     with receiver() as (uri, got):
-        body = {"type": "Subscription", "entities": [{"type": "Car"}], "qualityQ": "speed.precision>=40"}
+        body: dict[str, Any] = {"type": "Subscription", "entities": [{"type": "Car"}], "qualityQ": "speed.precision>=40"}
         body["notification"] = {"endpoint": {"uri": uri}}
         node.request("POST", "/ngsi-ld/v1/csourceSubscriptions", json=body)
         for number, guarantee in enumerate(("speed.precision<10", "speed.precision>=60")):
