@@ -194,10 +194,10 @@ def _seconds(value: Any, name: str, _context: Context) -> float:
 
 
 def _number(value: Any, name: str, unit: str, *, or_zero: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
         raise BadRequestData(f"{name} is a number of {unit}")
     if value < 0 or (value == 0 and not or_zero) or value > SECONDS_MAX * 1000:
-        raise BadRequestData(f"{name} is a number of {unit} greater than 0, not {value}")
+        raise BadRequestData(f"{name} is a number of {unit} greater than 0, not {str(value)[:40]}")
     return value
 
 

@@ -165,7 +165,7 @@ def is_triggered(subscription: NgsiSubscription, change: Change) -> bool:
         for attribute in change.attributes:
             if attribute.kind in kinds and (not watched or attribute.name in watched):
                 return True
-        return when.updated and not watched and _is_reclassified(change)
+        return when.updated and not watched and is_reclassified(change)
     whole = when.created if change.kind == "created" else when.deleted
     if not whole and change.kind not in when.kinds:
         return False
@@ -181,7 +181,7 @@ def shows_deleted(subscription: NgsiSubscription, name: str) -> bool:
     return "deleted" in when.kinds and (not when.watched or name in when.watched)
 
 
-def _is_reclassified(change: Change) -> bool:
+def is_reclassified(change: Change) -> bool:
     before, after = change.before, change.after
     return before is not None and after is not None and (before.types != after.types or before.scopes != after.scopes)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from hanse.filters import compile_q
+from hanse.model import WORLD
 from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import Change
 from hanse.ngsild.subscription_members import STREAM_URI, instant_ms
@@ -17,7 +19,10 @@ from hanse.node.store import Delivery, PutDocument, Write
 if TYPE_CHECKING:
     import asyncio
 
+    from hanse.model import Subscription
+    from hanse.ngsild.entity import Entity
     from hanse.ngsild.notifications import Writer
+    from hanse.node.access.views import Sight
 
 KIND: Final = "subscription"
 HELD_MAX: Final = 1_000  # entities whose last change waits for the end of a throttling interval
@@ -37,13 +42,14 @@ decode_kept = msgspec.json.Decoder(Kept).decode
 class Live:
     """A subscription at work."""
 
-    __slots__ = ("context", "counters", "held", "is_kept", "next_ms", "skipped", "subscription", "timer", "writer")
+    __slots__ = ("context", "counters", "held", "is_kept", "next_ms", "sight", "skipped", "subscription", "timer", "writer")
 
     def __init__(self, subscription: NgsiSubscription, counters: Counters, *, is_kept: bool = True) -> None:
         self.subscription = subscription
         self.counters = counters
         self.is_kept = is_kept  # False: it lives as long as the stream that has made it
         self.context: Context = CORE
+        self.sight: Sight | None = None  # what its owner may see; None: everything
         self.writer: Writer | None = None
         self.next_ms = 0  # throttling: not before this
         self.held: dict[str, Change] = {}
@@ -54,6 +60,29 @@ class Live:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+
+    def seen(self, change: Change) -> Change | None:
+        """A change as its owner sees it now; None: he sees nothing of it."""
+        return change if self.sight is None else self.sight.change(change)
+
+    def seen_entities(self, entities: list[Entity]) -> list[Entity]:
+        if self.sight is None:
+            return entities
+        return [seen for entity in entities if (seen := self.sight.entity(entity)) is not None]
+
+    def loosened(self, core: Subscription) -> Subscription:
+        """What the broker holds, so that it finds whatever would fire on what the owner sees.
+
+        Something that is hidden can only keep a plain comparison from holding; a value that is changed, or something that must
+        not be there, may make a filter hold for him that does not hold for what is stored.
+        """
+        if self.sight is None:
+            return core
+        changes = self.sight.policies.changes_values
+        keeps_q = not changes and compile_q(core.q).residual is None
+        return msgspec.structs.replace(
+            core, q=core.q if keeps_q else "", quality="", geofence=WORLD if changes else core.geofence
+        )
 
     def hold(self, change: Change) -> list[Write]:
         """Until the interval is over, in the place of an earlier change of the entity; gives what is to be written."""

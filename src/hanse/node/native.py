@@ -18,10 +18,12 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from hanse.model import UNIT, Advertisement, Location, Notification, Subscription
+from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, passes_xpath, tells
+from hanse.model import UNIT, Advertisement, Location, Notification, Subscription, World
 from hanse.ngsild.errors import BadRequestData, ResourceNotFound, TooManyPending
 from hanse.ngsild.notifications import Letter
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
+from hanse.node.access.owners import CLIENT as OWNED_CLIENT
 from hanse.node.guarantees import Guarantees
 from hanse.node.metrics import METRICS
 from hanse.node.notifier.notifier import encode_letter
@@ -305,7 +307,10 @@ class Native:
             client = self._clients.get(effect.client) if isinstance(effect, m.Deliver) else None
             if client is None or not isinstance(effect, m.Deliver):
                 continue
-            body = msgspec.json.encode(shown(effect))
+            seen = self._seen(effect)
+            if seen is None:
+                continue
+            body = msgspec.json.encode(shown(seen))
             if not client.endpoint:
                 post.events.append((client.name, body))
                 continue
@@ -321,6 +326,17 @@ class Native:
                 )
             )
         return post
+
+    def _seen(self, effect: m.Deliver) -> m.Deliver | None:
+        """A delivery as its client may see it; None: the client may not see enough of it for its own subscription to hold."""
+        sight = self._tenant.sight_of_owner(OWNED_CLIENT, effect.client)
+        if sight is None:
+            return effect
+        seen = sight.notification(effect.notification)
+        asked = self.subscriptions(effect.client).get(effect.subscription)
+        if seen is None or asked is None or not holds(asked, seen):
+            return None
+        return effect if seen is effect.notification else m.Deliver(effect.client, effect.subscription, seen)
 
     def stream(self, events: Iterable[tuple[str, bytes]]) -> None:
         for client, body in events:
@@ -352,6 +368,18 @@ class Native:
             "native_scopes": (len(self._scopes), SCOPES_MAX),
             **self.guarantees.bounds(),
         }
+
+
+def holds(subscription: Subscription, seen: Notification) -> bool:
+    """Whether the content that someone sees is what he asked for."""
+    return (
+        carries(subscription.attributes, seen)
+        and tells(subscription.news, seen)
+        and passes_q(subscription.q, seen)
+        and passes_quality(subscription.quality, seen)
+        and passes_xpath(subscription.xpath, seen)
+        and (isinstance(subscription.geofence, World) or lies_in(seen.location, subscription.geofence))
+    )
 
 
 def shown(deliver: m.Deliver) -> dict[str, Any]:

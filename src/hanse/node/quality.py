@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
     from hanse.ngsild.quality import Expected
     from hanse.node.settings import QualitySection
+    from hanse.quality import Registry
+
+
+def criteria_of(settings: QualitySection) -> Registry:
+    """Raises InvalidInput for a file that cannot be used."""
+    return load(Path(settings.criteria)) if settings.criteria else default_registry()
 
 
 def measure_of(settings: QualitySection, required: Expected) -> Measure:
     """`required`: what the model of a type requires. Raises InvalidInput for settings that cannot be used."""
-    registry = load(Path(settings.criteria)) if settings.criteria else default_registry()
+    registry = criteria_of(settings)
     stated = _expanded(settings.expected)
 
     def expected(type_: str) -> Collection[str]:

@@ -27,6 +27,15 @@ HEADING: Final = f"""\
 # Each can also be given by the environment: {PREFIX}NODE{BETWEEN}PORT=9091. `hanse config check FILE` checks a file.
 """
 
+# files and folders that are named relative to the configuration file
+_FILES: Final = (
+    ("store", "data"),
+    ("quality", "criteria"),
+    ("access", "policies"),
+    ("access", "key_file"),
+    ("access", "jwks"),
+    ("access", "passwords"),
+)
 LINKS = "links"
 LINK_EXAMPLE = """# [[links]]
 # to = "tls/port.example.org:7447"  # where to call; leave it out if the other node calls
@@ -181,6 +190,42 @@ class TenantSection(Struct, frozen=True, forbid_unknown_fields=True):
     max: Annotated[int, Meta(description="How many there may be.", ge=1)] = 100
 
 
+class AccessSection(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may see and do what. Without policies everybody may do everything, and nothing else here counts."""
+
+    policies: Annotated[str, Meta(description="A file with Cedar policies, relative to this file. See docs/policies.md.")] = ""
+    admin_role: Annotated[
+        str, Meta(description="The role that may use the routes for operators: backup, models, federation ...", min_length=1)
+    ] = "admin"
+    key: Annotated[str, Meta(description="The shared key of tokens (HS256); better given by HANSE_ACCESS__KEY.")] = ""
+    key_file: Annotated[str, Meta(description="Or a file with nothing else in it.")] = ""
+    jwks: Annotated[str, Meta(description="The public keys of tokens (RS256, ES256): a file with a JWKS, or its URL.")] = ""
+    jwks_timeout_s: Annotated[float, Meta(description="How long fetching it may take.", gt=0)] = 5.0
+    jwks_keep_s: Annotated[float, Meta(description="How long it counts before it is fetched again.", gt=0)] = 600.0
+    issuer: Annotated[str, Meta(description="Who must have issued a token. Empty: anyone who has the key.")] = ""
+    audience: Annotated[
+        str, Meta(description="Whom a token must be for. Empty: a token that names someone is refused.")
+    ] = ""
+    leeway_s: Annotated[float, Meta(description="How far clocks may be apart.", ge=0, le=3600)] = 30.0
+    id_claim: Annotated[str, Meta(description="Which claim of a token is the name of the user.", min_length=1)] = "sub"
+    community_claim: Annotated[str, Meta(description="Which claim is the community.", min_length=1)] = "community"
+    roles_claim: Annotated[
+        str, Meta(description="Which claim is the list of roles; realm_access.roles is one inside another.", min_length=1)
+    ] = "roles"
+    attributes: Annotated[
+        dict[str, Literal["text", "number", "boolean", "list"]],
+        Meta(description='What else policies may ask of users, and what kind of value it has: { "clearance" = "number" }'),
+    ] = {}
+    claims: Annotated[dict[str, str], Meta(description="The claims that these are in, where these have other names.")] = {}
+    areas: Annotated[
+        dict[str, str],
+        Meta(description='Areas that policies may name, in WKT: { "centre" = "CIRCLE (2.35 48.85, 0.02)" } (degrees)'),
+    ] = {}
+    passwords: Annotated[
+        str, Meta(description="A file with users of the embedded MQTT broker, as `hanse policy password` makes one.")
+    ] = ""
+
+
 class FederationSection(Struct, frozen=True, forbid_unknown_fields=True):
     """The federation that this node is part of: described by a file, or got to know over the links that [[links]] names."""
 
@@ -240,6 +285,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     links: Annotated[list[LinkSettings], Meta(description="Links to other nodes of the federation.")] = []
     models: ModelSection = ModelSection()
     quality: QualitySection = QualitySection()
+    access: AccessSection = AccessSection()
     tenants: TenantSection = TenantSection()
     log: LogSection = LogSection()
 
@@ -306,10 +352,10 @@ def _read(path: Path) -> dict[str, Any]:
     _refuse_unknown(raw, place)
     folder = path.parent
     contexts = raw.get("contexts")
-    for section, key in (("store", "data"), ("quality", "criteria")):
+    for section, key in _FILES:
         values = raw.get(section)
         if isinstance(values, dict) and isinstance(values.get(key), str) and values[key]:
-            values[key] = str(folder / values[key])
+            values[key] = values[key] if "://" in values[key] else str(folder / values[key])
     if isinstance(contexts, dict):
         raw["contexts"] = located(contexts, folder, f"{place}: [contexts]")
     return raw

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import structlog
@@ -33,12 +33,15 @@ from hanse.ngsild.snapshots import (
 )
 from hanse.ngsild.subscription_members import Receiver
 from hanse.ngsild.temporal_parsing import TemporalQuery, parse_temporal_body
+from hanse.node.access.owners import SNAPSHOT
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.snapshot_history import ClearHistory, all_ids, copy_history
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument, SaveChange, Store
 from hanse.node.store.history_search import find
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.entity import Entity
     from hanse.node.tenant import Tenant
@@ -50,6 +53,8 @@ ENTITIES_MAX: Final = 1_000_000  # that one query may find
 BATCH: Final = 500  # entities that are written at once
 SWEEP_S: Final = 10.0
 _TEMPORAL: Final = ("temporalQ", "aggrParams")
+
+Before: TypeAlias = "Callable[[Snapshot], Awaitable[None]]"
 
 log = structlog.get_logger("hanse.snapshots")
 _decode = msgspec.json.Decoder(Snapshot).decode
@@ -86,24 +91,27 @@ class Snapshots:
 
     # --- what a client asks for -------------------------------------------------------------------------------------
 
-    async def create(self, body: Any, context: Context) -> Snapshot:
+    async def create(self, body: Any, context: Context, before: Before | None = None) -> Snapshot:
+        """`before` is done before anything is put into it."""
         snapshot = parse_snapshot(body, context.source, now_text())
         for query in snapshot.queries:
             self._parsed(query, context)
         for query in snapshot.temporal_queries:
             self._parsed_temporal(query, context)
-        return await self._make(snapshot)
+        return await self._make(snapshot, before)
 
-    async def clone(self, id_: str, body: Any) -> Snapshot:
+    async def clone(self, id_: str, body: Any, before: Before | None = None) -> Snapshot:
         original = self.get(id_)
-        return await self._make(parse_clone(body, original, now_text()))
+        return await self._make(parse_clone(body, original, now_text()), before)
 
-    async def _make(self, snapshot: Snapshot) -> Snapshot:
+    async def _make(self, snapshot: Snapshot, before: Before | None) -> Snapshot:
         if snapshot.id in self._kept:
             raise AlreadyExists(f"there is a snapshot {snapshot.id!r} already")
         if len(self._kept) >= SNAPSHOTS_MAX:
             raise TooManyResults(f"there are {SNAPSHOTS_MAX} snapshots already; delete or purge some")
         try:
+            if before is not None:
+                await before(snapshot)
             await self._put(snapshot)
         except BaseException:
             self._kept.pop(snapshot.id, None)
@@ -126,9 +134,10 @@ class Snapshots:
     async def delete(self, id_: str) -> None:
         await self._drop(self.get(id_))
 
-    async def purge(self, q: str) -> None:
+    async def purge(self, q: str, only: Callable[[str], bool] = lambda _: True) -> None:
+        """`only`: which ids it is about."""
         fits = purge_filter(q)
-        for snapshot in [kept for kept in self._kept.values() if fits(kept)]:
+        for snapshot in [kept for kept in self._kept.values() if fits(kept) and only(kept.id)]:
             await self._drop(snapshot)
 
     async def view(self, id_: str) -> Tenant:
@@ -169,10 +178,15 @@ class Snapshots:
                 details, temporal = original.details, original.temporal_details
             else:
                 context = await self._tenant.contexts.resolve(snapshot.context) if snapshot.context is not None else CORE
-                details = [result_details(await self._found(query, context, view.store)) for query in snapshot.queries]
+                details = [
+                    result_details(await self._found(query, context, snapshot.id, view.store)) for query in snapshot.queries
+                ]
                 if snapshot.temporal_queries:
                     await view.store.submit(ClearHistory())  # the past in it is what these queries find, and no more
-                temporal = [result_details(await self._found(query, context, view.store)) for query in snapshot.temporal_queries]
+                temporal = [
+                    result_details(await self._found(query, context, snapshot.id, view.store))
+                    for query in snapshot.temporal_queries
+                ]
         except NgsiLdError as error:
             details = [result_details(error)]
         except Exception:
@@ -189,9 +203,9 @@ class Snapshots:
             )
             await self._put(filled, tell=True)
 
-    async def _found(self, query: dict[str, Any], context: Context, target: Store) -> int | NgsiLdError:
-        """How much a query has put into the target; or why it has not."""
-        source = self._tenant.store
+    async def _found(self, query: dict[str, Any], context: Context, snapshot: str, target: Store) -> int | NgsiLdError:
+        """How much a query has put into the target; or why it has not. It finds what the owner of the snapshot sees."""
+        source = self._tenant.seen_by_owner(SNAPSHOT, snapshot)
         try:
             if "temporalQ" not in query:
                 return await self._copy(source, target, self._parsed(query, context))

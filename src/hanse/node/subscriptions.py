@@ -38,6 +38,7 @@ from hanse.ngsild.subscriptions import (
     subscription_to_json,
 )
 from hanse.node import throttled
+from hanse.node.access.owners import SUBSCRIPTION
 from hanse.node.fences import Fences
 from hanse.node.live_subscription import HELD_MAX, KIND, Fired, Live, decode_kept
 from hanse.node.notifier.notifier import encode_letter
@@ -45,10 +46,11 @@ from hanse.node.store import DeleteDocument, Delivery, PutDelivery, Write
 from hanse.routing import messages as m
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from hanse.model import Geofence, Location
     from hanse.ngsild.entity import Change
+    from hanse.ngsild.quality import QualityOf
     from hanse.ngsild.query import EntityQuery
     from hanse.node.tenant import Tenant
 
@@ -82,6 +84,7 @@ class Subscriptions:
                 log.warning("a subscription cannot be read and stays asleep", id=id_, error=str(error))
                 continue
             live = Live(settled(kept.subscription), kept.counters)
+            live.sight = self._tenant.sight_of_owner(SUBSCRIPTION, id_)
             try:
                 live.context = await self._resolved(live.subscription)
             except NgsiLdError as error:
@@ -125,7 +128,7 @@ class Subscriptions:
         context = await self._resolved(subscription)
         self._check_free(subscription.id)
         live = Live(subscription, Counters(), is_kept=is_kept)
-        live.context = context
+        live.context, live.sight = context, self._tenant.sight_of_owner(SUBSCRIPTION, subscription.id)
         self._install(live)
         self._live[subscription.id] = live
         if is_kept:
@@ -163,16 +166,30 @@ class Subscriptions:
         """Whether one of them does."""
         return bool(self._of_quality)
 
-    async def update(self, id_: str, body: Any, context: Context) -> None:
-        """Patch it. Raises ResourceNotFound, LdContextNotAvailable, BadRequestData."""
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._live
+
+    def policies_changed(self) -> None:
+        """What the broker is told of a subscription depends on what its owner may see."""
+        for live in self._live.values():
+            try:
+                self._install(live)
+            except NgsiLdError as error:
+                log.warning("a subscription is refused and stays asleep", id=live.subscription.id, error=str(error))
+
+    async def update(
+        self, id_: str, body: Any, context: Context, check: Callable[[NgsiSubscription], None] = lambda _: None
+    ) -> None:
+        """Patch it; `check` raises if it must not become so. Raises ResourceNotFound, LdContextNotAvailable, BadRequestData."""
         while True:
             old = self._kept(id_)
             patched = patch_subscription(old.subscription, body, context, now_text(), self._tenant.measure.registry)
+            check(patched)
             resolved = await self._resolved(patched)
             if self._kept(id_) is old:  # else someone else has patched it meanwhile
                 break
         live = Live(patched, old.counters)
-        live.context = resolved
+        live.context, live.sight = resolved, old.sight
         live.next_ms = old.next_ms - old.interval_ms + live.interval_ms
         of_entity = self._tenant.measure.of_entity
         live.held = {entity: held for entity, held in old.held.items() if fires(patched, held, _now_ms(), of_entity(held.at))}
@@ -238,14 +255,15 @@ class Subscriptions:
         if subscription.time_interval_s is not None or subscription.is_active is False:
             self._broker(m.Detach(CLIENT + id_))
         else:
-            core = self._tenant.router.core(core_subscription(subscription))
+            core = self._tenant.router.core(live.loosened(core_subscription(subscription)))
             self._broker(m.Subscribe(core))
             if core.geofence is not WORLD and subscription.query.geo is not None:
                 self._fences.add(id_, subscription.query.geo)
             location = subscriber_location(subscription)
             if location is not None:
                 self._broker(m.Locate(CLIENT + id_, location))
-        live.writer = Writer(subscription, live.context, self._tenant.store.latest, self._tenant.name, self._last)
+        fetch = self._tenant.seen_by_owner(SUBSCRIPTION, id_).latest
+        live.writer = Writer(subscription, live.context, fetch, self._tenant.name, self._last)
         if subscription.time_interval_s is not None and live.timer is None:
             live.timer = asyncio.create_task(self._periodic(live, subscription.time_interval_s))
         self._await_end(live)
@@ -284,11 +302,12 @@ class Subscriptions:
                 continue
             now_ms = now_ms or _now_ms()
             try:
-                if not fires(live.subscription, change, now_ms, lambda _: quality):
+                seen = live.seen(change)
+                if seen is None or not fires(live.subscription, seen, now_ms, self._quality_of(change, seen, quality)):
                     continue
                 if self._is_throttled(live, change, now_ms, found):
                     continue
-                body = live.writer.body((change,), now_text()) if live.writer is not None else None
+                body = live.writer.body((seen,), now_text()) if live.writer is not None else None
                 if body is not None:
                     self._stage(live, change, body)
                     delivery = self._delivery(live, body, change.entity.id, now_ms)
@@ -297,6 +316,10 @@ class Subscriptions:
             except Exception:
                 log.exception("a notification could not be written", subscription=id_, entity=change.entity.id)
         return found
+
+    def _quality_of(self, change: Change, seen: Change, quality: dict[str, float]) -> QualityOf:
+        """Of a change of which something is hidden, the quality is that of what is seen."""
+        return (lambda _: quality) if seen is change else self._tenant.measure.of_entity(change.at)
 
     def _concerned(self, change: Change, effects: Iterable[m.Effect]) -> Iterable[str]:
         """The subscriptions that a change may fire."""
@@ -351,7 +374,8 @@ class Subscriptions:
         """The interval is over: send what has been kept, and begin the next one."""
         live.timer = None
         now_ms, id_ = _now_ms(), live.subscription.id
-        changes = list(live.held.values()) if live.subscription.is_live(now_ms) else []
+        held = live.held.values() if live.subscription.is_live(now_ms) else ()
+        changes = [seen for change in held if (seen := live.seen(change)) is not None]
         try:
             body = live.writer.body(changes, now_text()) if changes and live.writer is not None else None
         except Exception:
@@ -385,7 +409,7 @@ class Subscriptions:
     async def _tell_all(self, live: Live, query: EntityQuery) -> None:
         """All that matches now, in as many notifications as it takes."""
         while live.writer is not None:
-            found = await self._tenant.store.query(query)
+            found = await self._tenant.seen_by_owner(SUBSCRIPTION, live.subscription.id).query(query)
             if found.entities:
                 self._send(live, live.writer.body_of_entities(found.entities, now_text()))
             if len(found.entities) < PERIODIC_ENTITIES_MAX:

@@ -25,6 +25,7 @@ from hanse.ngsild.geofences import EVENT_GEOFENCE, event_geofence, place
 from hanse.ngsild.operations import Outcome, expire
 from hanse.ngsild.quality import NO_QUALITY
 from hanse.ngsild.subscriptions import news
+from hanse.node.access.owners import Owners
 from hanse.node.contexts import ContextService
 from hanse.node.distributed.forward import Distributed
 from hanse.node.distributed.subscriptions import RemoteSubscriptions
@@ -45,6 +46,8 @@ from hanse.routing.federation import Node as FederatedNode
 
 if TYPE_CHECKING:
     from hanse.ngsild.registrations import Sought
+    from hanse.node.access.access import Access
+    from hanse.node.access.views import Sight
     from hanse.node.distributed.sources import Provider
     from hanse.node.live_subscription import Fired
     from hanse.node.mqtt import MqttDevices
@@ -69,11 +72,15 @@ class Applied(Struct):
 
 
 class Tenant:
-    def __init__(self, name: str, store: Store, settings: NodeSettings, *, is_alone: bool = False) -> None:
-        """`is_alone`: it is no part of the federation, whatever the settings say."""
+    def __init__(
+        self, name: str, store: Store, settings: NodeSettings, *, is_alone: bool = False, access: Access | None = None
+    ) -> None:
+        """`is_alone`: it is no part of the federation, whatever the settings say. `access`: None if there are no policies."""
         self.name = name
         self.store = store
         self.settings = settings
+        self.access = access
+        self.owners = Owners(store)
         self.publisher = f"urn:hanse:node:{settings.node.id}"
         self.router: Router = self._router(is_alone=is_alone)
         self.contexts = ContextService(store, settings)
@@ -142,6 +149,14 @@ class Tenant:
     def providers(self, sought: Sought) -> list[Provider]:
         """Who else may have what is sought: the context sources that have registered."""
         return self.distributed.registered(sought)
+
+    def sight_of_owner(self, kind: str, id_: str) -> Sight | None:
+        """What the owner of a subscription, a client or a snapshot sees; None: everything, there being no policies."""
+        return None if self.access is None else self.access.sight(self, self.owners.listener(kind, id_))
+
+    def seen_by_owner(self, kind: str, id_: str) -> Store:
+        """The store as that owner sees it."""
+        return self.store if self.access is None else self.access.seen(self, self.owners.listener(kind, id_)).store
 
     # --- the one way in which an entity changes ---------------------------------------------------------------------
 
@@ -291,14 +306,24 @@ class Node:
         self.tenants: dict[str, Tenant] = {}
         self.started_at = now_text()
         self.devices: MqttDevices | None = None
+        self.access = self._access()
         self._opening = asyncio.Lock()
+
+    def _access(self) -> Access | None:
+        if not self.settings.access.policies:
+            return None
+        from hanse.node.access.access import Access  # only who has policies pays for them
+
+        return Access(self.settings)
 
     @property
     def directory(self) -> Path | None:
         return Path(self.settings.store.data) if self.settings.store.data else None
 
     async def start(self) -> None:
-        await self._open(DEFAULT_TENANT)
+        own = await self._open(DEFAULT_TENANT)
+        if self.access is not None:
+            await self.access.start(own)
         if self.directory is not None:
             for name in Store.tenants(self.directory):
                 if name not in self.tenants:
@@ -322,6 +347,8 @@ class Node:
     async def stop(self) -> None:
         if self.devices is not None:
             await self.devices.stop()
+        if self.access is not None:
+            await self.access.stop()
         for tenant in self.tenants.values():
             await tenant.stop()
         self.tenants.clear()
@@ -355,7 +382,7 @@ class Node:
 
     async def _open(self, name: str) -> Tenant:
         store = Store.open(self.directory, name, self.settings.store, query_ms_max=self.settings.limits.query_ms_max)
-        tenant = Tenant(name, store, self.settings)
+        tenant = Tenant(name, store, self.settings, access=self.access)
         await tenant.start()
         self.tenants[name] = tenant
         return tenant

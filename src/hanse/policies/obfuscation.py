@@ -20,6 +20,7 @@ from hanse.model import EARTH_RADIUS_KM, InvalidInput, Location
 COARSEST_M: Final = 5_000_000.0
 FINEST_M: Final = 1.0
 MAX_DEPTH: Final = 64  # of a value inside a value; what is deeper is taken out
+_GREATEST: Final = 1e9  # that could be a coordinate
 _GEOMETRIES: Final = frozenset({"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon"})
 _METRES_PER_DEGREE: Final = radians(1.0) * EARTH_RADIUS_KM * 1000.0
 # members of an instance that say something about it, none of which is a value to be rounded
@@ -180,14 +181,14 @@ def _coarsened_pair(value: dict[str, Any], metres: float) -> dict[str, Any]:
 
 def _coarsened_geometry(kind: str, coordinates: Any, metres: float) -> dict[str, Any] | None:
     """Points become the middle of their cell; lines and areas become the cells that they reach over, as one rectangle."""
-    positions = _positions(coordinates, 0)
-    if not positions:
+    found = positions(coordinates)
+    if not found:
         return None  # no geometry that anyone could understand: nothing of it goes out
     if kind == "Point":
-        return {"type": "Point", "coordinates": list(snapped(*positions[0], metres))}
+        return {"type": "Point", "coordinates": list(snapped(*found[0], metres))}
     if kind == "MultiPoint":
-        return {"type": "MultiPoint", "coordinates": [list(place) for place in sorted({snapped(*p, metres) for p in positions})]}
-    cells = [_cell(lon, lat, metres) for lon, lat in positions]
+        return {"type": "MultiPoint", "coordinates": [list(place) for place in sorted({snapped(*p, metres) for p in found})]}
+    cells = [_cell(lon, lat, metres) for lon, lat in found]
     west, south = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
     east, north = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
     if kind.endswith("LineString"):
@@ -197,15 +198,15 @@ def _coarsened_geometry(kind: str, coordinates: Any, metres: float) -> dict[str,
     return {"type": kind, "coordinates": [ring] if kind == "Polygon" else [[ring]]}
 
 
-def _positions(coordinates: Any, depth: int) -> list[tuple[float, float]]:
+def positions(coordinates: Any, depth: int = 0) -> list[tuple[float, float]]:
     """Every position in nested coordinates, without heights: a height would say more than the place may."""
     if not isinstance(coordinates, list | tuple) or depth > MAX_DEPTH:
         return []
     if len(coordinates) >= 2 and all(map(_is_number, coordinates[:2])):
         lon, lat = float(coordinates[0]), float(coordinates[1])
         return [(lon, lat)] if -180.0 <= lon <= 180.0 and -90.0 <= lat <= 90.0 else []
-    return [position for inner in coordinates for position in _positions(inner, depth + 1)]
+    return [position for inner in coordinates for position in positions(inner, depth + 1)]
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _GREATEST

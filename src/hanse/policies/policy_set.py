@@ -13,9 +13,10 @@ one decision serves them all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from math import ceil, floor, isfinite
+from math import ceil, floor
+from threading import Lock
 from typing import Any, Final, Literal, TypeAlias
 
 import cedarpy
@@ -94,6 +95,7 @@ class PolicySet:
         self._mentions = {action: self._mentions_of(action) for action in ACTIONS}
         self._engine = cedar.engine(self.all)
         self._overruling = any(policy.overrules for policy in added)
+        self._remembering = Lock()  # a node asks from the threads that read, too
         self._decisions: dict[tuple[Any, ...], Decision] = {}
         self._principals: dict[Principal, cedarpy.Entities] = {}
 
@@ -163,9 +165,23 @@ class PolicySet:
 
     def areas_at(self, location: Location | None) -> tuple[str, ...]:
         """The names of the areas that a place lies in."""
-        if location is None or not self.areas:
+        return () if location is None else self.areas_of([(location.lon, location.lat)])
+
+    def areas_of(self, positions: Iterable[tuple[float, float]]) -> tuple[str, ...]:
+        """The names of the areas that any of these (longitude, latitude) lies in."""
+        if not self.areas:
             return ()
-        return tuple(name for name, area in self.areas.items() if area.contains(location.lat, location.lon))
+        places = list(positions)
+        return tuple(name for name, area in self.areas.items() if any(area.contains(lat, lon) for lon, lat in places))
+
+    def forbids_by(self, action: Action, member: str) -> bool:
+        """Whether some forbid looks at this member of a resource: who does not know it must not guess."""
+        return any(policy.effect == "forbid" and member in policy.mentions and applies(policy, action) for policy in self.all)
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether something may be seen with other values than it has."""
+        return any(policy.obfuscation is not None and policy.obfuscation.kind != "remove" for policy in self.all)
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
@@ -174,9 +190,10 @@ class PolicySet:
         decision = self._decisions.get(key)
         if decision is None:
             decision = self._decided(principal, action, resource)
-            if len(self._decisions) >= DECISIONS_KEPT:
-                del self._decisions[next(iter(self._decisions))]
-            self._decisions[key] = decision
+            with self._remembering:
+                if len(self._decisions) >= DECISIONS_KEPT:
+                    del self._decisions[next(iter(self._decisions))]
+                self._decisions[key] = decision
         return decision
 
     def _decided(self, principal: Principal, action: Action, resource: Resource) -> Decision:
@@ -212,9 +229,10 @@ class PolicySet:
         known = self._principals.get(principal)
         if known is None:
             known = cedarpy.Entities.from_json_str(msgspec.json.encode([self._principal_entity(principal)]).decode())
-            if len(self._principals) >= PRINCIPALS_KEPT:
-                del self._principals[next(iter(self._principals))]
-            self._principals[principal] = known
+            with self._remembering:
+                if len(self._principals) >= PRINCIPALS_KEPT:
+                    del self._principals[next(iter(self._principals))]
+                self._principals[principal] = known
         entities = known.with_added_json_str(msgspec.json.encode([self._data_entity(resource)]).decode())
         return cedar.asked(engine, {"type": principal.kind, "id": principal.id}, action, resource.id, entities)
 
@@ -255,7 +273,7 @@ class PolicySet:
 
     def _whole(self, criterion: str, value: float) -> int | None:
         """Cedar counts in whole numbers: the next worse one, so that a limit is never passed by rounding."""
-        if not isfinite(value) or abs(value) > _LONGEST:
+        if not abs(value) <= _LONGEST:  # nor what is no number
             return None
         return ceil(value) if self.criteria[criterion] == "lower" else floor(value)
 

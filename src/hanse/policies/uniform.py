@@ -6,6 +6,7 @@ apply even so never applies; one that was not loosened applies always; the other
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, Final
 
 import cedarpy
@@ -19,6 +20,7 @@ from hanse.policies.resources import Resource
 
 CERTAIN: Final = frozenset({"types", "tenant"})  # what is known of everything that is asked about
 KEPT: Final = 65_536
+_UNKNOWN: Final = Decision(False, ("unknown",))
 
 
 class Uniform:
@@ -27,16 +29,21 @@ class Uniform:
     def __init__(self, policies: PolicySet) -> None:
         self._policies = policies
         self._engines: dict[Action, tuple[cedarpy.PolicySet, cedarpy.PolicySet, frozenset[str]]] = {}
+        self._remembering = Lock()
         self._answers: dict[tuple[Any, ...], Decision | None] = {}
 
     def decision(self, principal: Principal, action: Action, types: tuple[str, ...], *, tenant: str = "") -> Decision | None:
         """About each attribute, and the whole, of each entity that has exactly these types; None if that depends."""
         key = principal.key, action, types, tenant
-        if key not in self._answers:
+        known = self._answers.get(key, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        answer = self._decided(principal, action, Resource(types=types, tenant=tenant))
+        with self._remembering:
             if len(self._answers) >= KEPT:
                 del self._answers[next(iter(self._answers))]
-            self._answers[key] = self._decided(principal, action, Resource(types=types, tenant=tenant))
-        return self._answers[key]
+            self._answers[key] = answer
+        return answer
 
     def _decided(self, principal: Principal, action: Action, resource: Resource) -> Decision | None:
         permits, forbids, loosened = self._engines.get(action) or self._prepared(action)

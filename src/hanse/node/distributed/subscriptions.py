@@ -263,9 +263,10 @@ class RemoteSubscriptions:
             raise ResourceNotFound("there is no such subscription, or none any more")
         live = self._tenant.subscriptions.get(copy.subscription)
         registration = decode_registration(copy.registration)
-        entities = [_entity(item, context) for item in body["data"]]
+        entities = [told_entity(item, context) for item in body["data"]]
         if (names := names_for(registration, live.subscription.query.selectors)) is not None:
             entities = [without(entity, frozenset(entity.attributes) - names) for entity in entities]
+        entities = live.seen_entities(entities)
         if live.writer is None or not entities or not live.subscription.is_live(int(time.time() * 1000)):
             return
         text = live.writer.body_of_entities(entities, now_text())
@@ -285,7 +286,8 @@ class RemoteSubscriptions:
         self._tenant.notifier.dispatch([delivery])
 
 
-def _entity(body: Any, context: Context) -> Entity:
+def told_entity(body: Any, context: Context) -> Entity:
+    """An entity of a notification; what has been deleted of it is null."""
     try:
         return read_entity(body, context)
     except NgsiLdError:  # something in it has been deleted, which is said by nulls

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hanse.ngsild.temporal_parsing import TemporalQuery
     from hanse.node.federation.host import Host
     from hanse.node.history import History
+    from hanse.node.store import Store
 
 
 class Read(Struct):
@@ -59,8 +60,9 @@ class Reading:
         parts = [entity for found in asking.found_in(answers) for entity in found.entities if entity.id == id_]
         return merged(parts), warnings
 
-    async def query(self, asked: EntityQuery) -> Read:
-        store = self._host.tenant.store
+    async def query(self, asked: EntityQuery, seen: Store | None = None) -> Read:
+        """`seen`: what is here as someone sees it."""
+        store = seen or self._host.tenant.store
         nodes = self._providers(_selectors(asked))
         if not nodes:
             return Read(await store.query(asked))

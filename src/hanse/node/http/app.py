@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from hanse.ngsild import errors
+from hanse.node.access.routes import rule_of
 from hanse.node.http import (
     attributes,
     batch,
@@ -25,6 +26,7 @@ from hanse.node.http import (
     models,
     native,
     openapi,
+    policies,
     registration_subscriptions,
     registrations,
     snapshots,
@@ -34,6 +36,7 @@ from hanse.node.http import (
     temporal,
 )
 from hanse.node.http.answers import problem_answer
+from hanse.node.http.call import request_headers
 from hanse.node.http.dispatch import Dispatcher
 from hanse.node.tenant import Node
 
@@ -64,6 +67,7 @@ PATHS = [
         snapshots,
         source_identity,
         models,
+        policies,
         native,
         contracts,
         federation,
@@ -101,6 +105,12 @@ class Application:
             if path.startswith("/ngsi-ld/v1/") or (path.startswith("/hanse/v1/") and path not in self._others):
                 await self._dispatch(scope, receive, send)
                 return
+            if self.node.access is not None and rule_of(scope["method"], path.rstrip("/") or "/") == "admin":
+                try:
+                    self.node.access.check_admin(await self.node.access.principal(request_headers(scope)))
+                except errors.NgsiLdError as error:
+                    await problem_answer(error)(scope, receive, send)
+                    return
         await self._rest(scope, receive, send)
 
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 from hanse.ngsild import errors
 from hanse.ngsild.contexts import CORE, Context
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON, MERGE_PATCH, Answer, encode_json, negotiated
+from hanse.policies.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -81,6 +82,7 @@ class Call:
         "node",
         "params",
         "path",
+        "principal",
         "reading",
         "receive",
         "scope",
@@ -89,10 +91,19 @@ class Call:
     )
 
     def __init__(
-        self, node: Node, tenant: Tenant, endpoint: Endpoint, scope: Scope, receive: Receive, path: dict[str, str]
+        self,
+        node: Node,
+        tenant: Tenant,
+        endpoint: Endpoint,
+        scope: Scope,
+        receive: Receive,
+        path: dict[str, str],
+        principal: Principal = ANONYMOUS,
     ) -> None:
+        """`tenant`: as the principal sees it, if there are policies."""
         self.node = node
         self.tenant = tenant
+        self.principal = principal
         self.endpoint = endpoint
         self.scope = scope
         self.receive = receive

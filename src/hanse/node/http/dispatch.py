@@ -14,9 +14,11 @@ import structlog
 
 from hanse.model import InvalidInput
 from hanse.ngsild import errors
+from hanse.node.access.routes import Rule, rule_of
 from hanse.node.http.answers import Answer, problem_answer
-from hanse.node.http.call import Call, Endpoint, Path, path_segments
+from hanse.node.http.call import Call, Endpoint, Path, path_segments, request_headers
 from hanse.node.metrics import METRICS
+from hanse.policies.principals import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +33,7 @@ _IN_SNAPSHOTS: Final = frozenset(
     {"entities", "entityOperations", "temporal", "entityMaps", "types", "attributes", "jsonldContexts"}
 )
 _TENANT = re.compile(r"[A-Za-z0-9_.-]{1,50}")
-_Pattern: TypeAlias = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...], dict[str, Endpoint]]
+_Pattern: TypeAlias = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...], dict[str, Endpoint], dict[str, Rule]]
 
 log = structlog.get_logger("hanse.http")
 
@@ -44,18 +46,19 @@ class Dispatcher:
         self._table: dict[tuple[int, str], list[_Pattern]] = {}
         for path in paths:
             parts = path.template.strip("/").split("/")
+            rules = {method: rule_of(method, path.template) for method in path.endpoints}
             fixed = tuple((i, part) for i, part in enumerate(parts) if not part.startswith("{"))
             named = tuple((i, part[1:-1]) for i, part in enumerate(parts) if part.startswith("{"))
             key = (len(parts), parts[2] if len(parts) > 2 else "")
             # fixed segments win over named ones
-            self._table.setdefault(key, []).append((fixed, named, path.endpoints))
+            self._table.setdefault(key, []).append((fixed, named, path.endpoints, rules))
             self._table[key].sort(key=lambda pattern: -len(pattern[0]))
 
-    def _find(self, segments: list[str]) -> tuple[dict[str, Endpoint], dict[str, str]]:
+    def _find(self, segments: list[str]) -> tuple[dict[str, Endpoint], dict[str, str], dict[str, Rule]]:
         key = (len(segments), segments[2] if len(segments) > 2 else "")
-        for fixed, named, endpoints in self._table.get(key, ()):
+        for fixed, named, endpoints, rules in self._table.get(key, ()):
             if all(segments[i] == part for i, part in fixed):
-                return endpoints, {name: segments[i] for i, name in named}
+                return endpoints, {name: segments[i] for i, name in named}, rules
         raise errors.ResourceNotFound(f"there is no path /{'/'.join(segments)[:200]}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,6 +70,8 @@ class Dispatcher:
             answer = problem_answer(error)
             if error.status == 405:
                 answer.add("Allow", getattr(error, "allow", ""))
+            elif error.status == 401:
+                answer.add("WWW-Authenticate", "Bearer")
             elif error.status == 408:
                 # the rest of the body may still come; in small letters, for the server below has to see it and hang up
                 answer.headers.append((b"connection", b"close"))
@@ -85,14 +90,14 @@ class Dispatcher:
         if len(raw_path) + len(scope["query_string"]) > self.node.settings.limits.url_bytes_max:
             raise errors.InvalidRequest("the URL is too long; use POST /entityOperations/query for a long query")
         segments = path_segments(raw_path.decode("latin-1"))
-        endpoints, path = self._find(segments)
+        endpoints, path, rules = self._find(segments)
         method = scope["method"]
         endpoint = endpoints.get(method)
         if endpoint is None:
             if method == "OPTIONS":
                 return _allow(endpoints)
             if method == "HEAD" and "GET" in endpoints:
-                endpoint = endpoints["GET"]
+                endpoint, method = endpoints["GET"], "GET"
             else:
                 refused = errors.MethodNotAllowed(f"{method[:20]} is not possible here; use {', '.join(sorted(endpoints))}")
                 refused.allow = ", ".join(sorted(endpoints))  # type: ignore[attr-defined]
@@ -100,6 +105,10 @@ class Dispatcher:
         name = headers.get(b"ngsild-tenant", b"").decode("latin-1")
         if name and not _TENANT.fullmatch(name):
             raise errors.BadRequestData("a tenant's name has 1 to 50 letters, digits, and _ . -")
+        access = self.node.access
+        principal = ANONYMOUS if access is None else await access.principal(request_headers(scope))
+        if access is not None and rules[method] == "admin":
+            access.check_admin(principal)
         tenant = self.node.tenants.get(name) or await self.node.tenant(name, create=endpoint.makes_tenant)
         tenant.calls += 1
         try:
@@ -107,8 +116,11 @@ class Dispatcher:
             if b"ngsild-snapshot" in headers:
                 if segments[0] != "ngsi-ld" or segments[2] not in _IN_SNAPSHOTS:
                     raise errors.BadRequestData("a snapshot has entities and their past; leave out the header NGSILD-Snapshot")
-                place = await tenant.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
-            return await endpoint.handler(Call(self.node, place, endpoint, scope, receive, path))
+                seen = tenant if access is None else access.seen(tenant, principal)
+                place = await seen.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
+            if access is not None and rules[method] != "admin":
+                place = access.seen(place, principal)
+            return await endpoint.handler(Call(self.node, place, endpoint, scope, receive, path, principal))
         except (errors.NgsiLdError, InvalidInput):
             if tenant.calls == 1 and tenant.is_made_by_call:
                 await self.node.refused(tenant)

@@ -7,7 +7,8 @@
 - `WebSocket /hanse/v1/stream`: any number of both on one connection, by messages (see `Conversation`).
 
 The tenant is named by the header NGSILD-Tenant or, as browsers cannot set one here, by the parameter `tenant`; the @context by a
-Link header or the parameter `context`. A client that does not keep up loses the oldest events and is told how many.
+Link header or the parameter `context`; a bearer token, where there are policies, by the header Authorization or the parameter
+`access_token`. A client that does not keep up loses the oldest events and is told how many.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
 HEARTBEAT_S: Final = 15.0  # so that proxies leave a silent connection open, and a dead one is noticed
 MESSAGE_BYTES_MAX: Final = 1 << 20
 SUBSCRIPTIONS_PER_SOCKET: Final = 100
-LISTENER_PARAMS: Final = frozenset({"subscription", "lastEventId", "tenant"})
+LISTENER_PARAMS: Final = frozenset({"subscription", "lastEventId", "tenant", "access_token"})
 SUBSCRIBE_PARAMS: Final = frozenset(
     {
         "id", "type", "idPattern", "attrs", "q", "georel", "geometry", "coordinates", "geoproperty", "scopeQ", "qualityQ",
         "datasetId", "lang", "pick", "omit", "format", "options", "watched", "trigger", "throttling", "showChanges", "tenant",
-        "context",
+        "context", "access_token",
     }
 )  # fmt: skip
 
@@ -320,11 +321,15 @@ def _ephemeral(body: dict[str, Any], context: Context, tenant: Tenant) -> NgsiSu
 
 
 async def _tenant(connection: HTTPConnection) -> Tenant:
+    """The tenant that is asked for, as the one who asks sees it."""
     node: Node = connection.app.state.node
+    access = node.access
+    token = connection.query_params.get("access_token", "")
+    principal = None if access is None else await access.principal(connection.headers, token)
     name = connection.headers.get("ngsild-tenant") or connection.query_params.get("tenant", "")
     tenant = await node.tenant(name, create=False)
     tenant.calls += 1
-    return tenant
+    return tenant if access is None or principal is None else access.seen(tenant, principal)
 
 
 async def _context(tenant: Tenant, source: Any) -> Context:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Final, TypeVar
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from hanse.ngsild.entity import Entity, decode_entity, now_text
 from hanse.ngsild.quality import Measure, default_measure
 from hanse.ngsild.query import EntityQuery
@@ -44,6 +46,7 @@ QUERY_MS_MAX: Final = 10_000
 _PREFIX, _SUFFIX, _DEFAULT = "tenant-", ".sqlite", "default"
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Searcher)
 
 
 class Store:
@@ -187,6 +190,11 @@ class Store:
                 self._remember(id_, entity)
         return None if entity.expires_at is not None and _has_expired(entity) and not even_expired else entity
 
+    def past_types(self, id_: str) -> tuple[str, ...]:
+        """The types of an entity that has a past, whether it has a present or not."""
+        row = self._reader.execute("SELECT types FROM temporal_entities WHERE id = ?", (id_,)).fetchone()
+        return tuple(msgspec.json.decode(row[0])) if row is not None else ()
+
     def expired(self, now: str | None = None, limit: int = 1_000) -> list[str]:
         """Transient entities whose time is over: no reading shows them, someone has to delete them."""
         at = to_us(now or now_text())
@@ -219,13 +227,20 @@ class Store:
         return await self._read(lambda searcher: searcher.run(lambda: work(searcher.connection)))
 
     async def _read(self, work: Callable[[Searcher], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(self._searcher()))
+        return await self.in_thread(Searcher, work)
 
-    def _searcher(self) -> Searcher:
-        searcher: Searcher | None = getattr(self._local, "searcher", None)
+    async def in_thread(self, kind: type[S], work: Callable[[S], T]) -> T:
+        """Run something with a searcher of one kind, in a reader's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(self.here(kind)))
+
+    def here(self, kind: type[S]) -> S:
+        """The searcher of one kind of the thread that asks; each has a connection of its own."""
+        searchers: dict[str, Searcher] = self._local.__dict__
+        searcher = searchers.get(kind.__name__)
         if searcher is None:
-            searcher = self._local.searcher = Searcher(open_reader(self.path), self._query_ms_max)
+            searcher = searchers[kind.__name__] = kind(open_reader(self.path), self._query_ms_max)
             self._searchers.append(searcher)
+        assert isinstance(searcher, kind)
         return searcher
 
     # --- documents ----------------------------------------------------------------------------------------------------

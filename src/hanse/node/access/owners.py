@@ -1,0 +1,62 @@
+"""Whose something is: subscriptions, clients, registrations and snapshots belong to the principal who has made them.
+
+What was made before there were policies, or by nobody in particular, is nobody's: only operators see it, and what is told for it
+is what an anonymous principal sees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from hanse.node.store import DeleteDocument, PutDocument
+from hanse.policies import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from hanse.node.store import Store
+
+KIND: Final = "owner"
+SUBSCRIPTION, CLIENT, REGISTRATION, SNAPSHOT = "subscription", "client", "registration", "snapshot"
+
+log = structlog.get_logger("hanse.access")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Principal).decode
+
+
+class Owners:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str, Principal] | None = None  # read when first asked for: without policies, nobody asks
+
+    def _all(self) -> dict[str, Principal]:
+        if self._kept is None:
+            self._kept = {}
+            for key, data in self._store.documents(KIND):
+                try:
+                    self._kept[key] = _decode(data)
+                except msgspec.DecodeError as error:
+                    log.warning("whose something is cannot be read", key=key, error=str(error))
+        return self._kept
+
+    def of(self, kind: str, id_: str) -> Principal | None:
+        return self._all().get(_key(kind, id_))
+
+    def listener(self, kind: str, id_: str) -> Principal:
+        """For whom it is told."""
+        return self.of(kind, id_) or ANONYMOUS
+
+    async def put(self, kind: str, id_: str, principal: Principal, *, is_kept: bool = True) -> None:
+        """One that is not kept is remembered until it is forgotten, or the node ends."""
+        self._all()[_key(kind, id_)] = principal
+        if is_kept:
+            await self._store.submit(PutDocument(KIND, _key(kind, id_), _encode(principal)))
+
+    async def forget(self, kind: str, id_: str) -> None:
+        if self._all().pop(_key(kind, id_), None) is not None:
+            await self._store.submit(DeleteDocument(KIND, _key(kind, id_)))
+
+
+def _key(kind: str, id_: str) -> str:
+    return f"{kind}\n{id_}"

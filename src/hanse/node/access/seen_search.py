@@ -1,0 +1,257 @@
+"""Reading as one principal sees it, in a reader's thread, by a connection of its own.
+
+Entities. Where one plain decision holds for all types that a query may find, SQL answers as ever. Otherwise SQL names the
+candidates, by types and ids only, and the query is asked of what the principal sees of each (`ngsild.query.matches`), so that
+neither filters nor order nor counts tell anything of what is hidden.
+
+The past and the log. On this connection the names `history`, `temporal_entities` and `log` are views of those tables that leave
+out and change what the principal may not see; whatever reads the past, aggregates included, reads them without knowing.
+What is now decides about what was: types, scopes and place of an entity are those that it has; only a place of the past is
+decided about by where that was. Where a forbid looks at what is no longer known, nothing is shown.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from hanse.ngsild.entity import LOCATION, Entity, decode_entity, now_text
+from hanse.ngsild.errors import TooComplexQuery
+from hanse.ngsild.ordering import order_entities
+from hanse.ngsild.quality import Measure
+from hanse.ngsild.query import EntityQuery, matches
+from hanse.ngsild.selection import types_match
+from hanse.ngsild.temporal import SCOPE
+from hanse.node.access.views import Sight
+from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
+from hanse.node.store.search import Found, Searcher
+from hanse.policies import Decision, Resource
+from hanse.policies.obfuscation import obfuscated, removes
+
+CANDIDATES_MAX: Final = 100_000  # entities that one query looks at one by one
+ENDED: Final = "ended "  # before the ids of entities that were there before others of the same id
+
+_VIEWS: Final = (
+    """CREATE TEMP VIEW temporal_entities AS SELECT * FROM main.temporal_entities WHERE hanse_whole(id)""",
+    """CREATE TEMP VIEW history AS SELECT seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us,
+    deleted_us, hanse_seen(entity, attribute, instance) AS instance FROM main.history
+    WHERE hanse_may(entity, attribute, instance)""",
+    """CREATE TEMP VIEW log AS SELECT * FROM main.log WHERE hanse_logged(entity, type_set, scopes, kind, first_seq, rows)""",
+)
+_instance = msgspec.json.Decoder(dict[str, Any]).decode
+_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_encode = msgspec.json.Encoder().encode
+
+T = TypeVar("T")
+
+
+class SeeingSearcher(Searcher):
+    """One reading connection, used by one thread, for one principal at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, query_ms_max: int) -> None:
+        super().__init__(connection, query_ms_max)
+        self._sight: Sight | None = None
+        self._wholes: dict[str, Resource | None] = {}
+        self._decisions: dict[tuple[str, str], Decision] = {}
+        for name, function, arguments in (
+            ("hanse_whole", self._is_seen, 1),
+            ("hanse_may", self._may, 3),
+            ("hanse_seen", self._seen, 3),
+            ("hanse_logged", self._is_logged, 6),
+        ):
+            connection.create_function(name, arguments, self._told(function))
+        connection.execute("PRAGMA query_only=OFF")
+        for view in _VIEWS:
+            connection.execute(view)
+        connection.execute("PRAGMA query_only=ON")
+
+    def look(self, sight: Sight, work: Callable[[], T]) -> T:
+        """Do something, in one transaction, as a principal sees it."""
+        self._sight = sight
+        self._wholes, self._decisions = {}, {}
+        try:
+            return self.run(work)
+        finally:
+            self._sight = None
+
+    def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """SQLite keeps what is raised in a function to itself."""
+
+        def called(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except Exception as error:
+                self._error = error
+                raise
+
+        return called
+
+    @property
+    def sight(self) -> Sight:
+        assert self._sight is not None  # nobody looks: nothing is shown
+        return self._sight
+
+    # --- entities ---------------------------------------------------------------------------------------------------
+
+    def found(self, query: EntityQuery, measure: Measure) -> Found:
+        if self._is_plain(query):
+            return self._query(query, measure)
+        every = list(self._matching(query, measure))
+        if query.order_by:
+            every = order_entities(every, query.order_by)
+        page = every[query.offset : query.offset + query.limit]
+        return Found(page, len(every) if query.count else None)
+
+    def found_ids(self, query: EntityQuery, measure: Measure) -> list[str]:
+        return self._ids(query, measure) if self._is_plain(query) else [entity.id for entity in self._matching(query, measure)]
+
+    def types(self) -> list[TypeInfo]:
+        if self._is_plain(EntityQuery()):
+            return discover_types(self.connection)
+        found: dict[str, TypeInfo] = {}
+        for entity in self._entities(EntityQuery()):
+            for type_ in entity.types:
+                info = found.setdefault(type_, TypeInfo(type_, 0, {}))
+                info.entities += 1
+                for name, instances in entity.attributes.items():
+                    info.attributes.setdefault(name, set()).update(instance["type"] for instance in instances)
+        return sorted(found.values(), key=lambda info: info.name)
+
+    def attributes(self) -> list[AttributeInfo]:
+        if self._is_plain(EntityQuery()):
+            return discover_attributes(self.connection)
+        found: dict[str, AttributeInfo] = {}
+        for entity in self._entities(EntityQuery()):
+            for name, instances in entity.attributes.items():
+                info = found.setdefault(name, AttributeInfo(name, 0, set(), set()))
+                info.entities += 1
+                info.kinds.update(instance["type"] for instance in instances)
+                info.types.update(entity.types)
+        return sorted(found.values(), key=lambda info: info.name)
+
+    def _is_plain(self, query: EntityQuery) -> bool:
+        """Whether everything that may be found is seen as it is."""
+        for (text,) in self.connection.execute("SELECT types FROM type_sets"):
+            types = _names(text)
+            if query.selectors and not any(types_match(selector.types, types) for selector in query.selectors):
+                continue
+            decision = self.sight.uniform(types)
+            if decision is None or not decision.is_plain:
+                return False
+        return True
+
+    def _matching(self, query: EntityQuery, measure: Measure) -> Iterator[Entity]:
+        quality_of = measure.of_entity(now_text())
+        return (entity for entity in self._entities(query) if matches(query, entity, quality_of))
+
+    def _entities(self, query: EntityQuery) -> Iterator[Entity]:
+        """All that a query might find, as they are seen, in order of creation."""
+        source = self._prepared(EntityQuery(selectors=query.selectors), Measure())
+        rows = self._execute(
+            f"SELECT e.document FROM ({source.text}) AS s CROSS JOIN entities AS e ON e.n = s.n ORDER BY s.n",  # noqa: S608
+            source.values,
+        )
+        for number, (document,) in enumerate(rows):
+            if number >= CANDIDATES_MAX:
+                raise TooComplexQuery(
+                    f"more than {CANDIDATES_MAX} entities would have to be looked at one by one; name their types or ids"
+                )
+            if time.monotonic() > self._until:
+                raise self._too_late()
+            seen = self.sight.entity(decode_entity(document))
+            if seen is not None:
+                yield seen
+
+    # --- the past and the log, called by SQLite -----------------------------------------------------------------------
+
+    def _whole(self, id_: str) -> Resource | None:
+        """What is known of an entity; None: too little to decide."""
+        if id_ not in self._wholes:
+            self._wholes[id_] = self._known(id_)
+        return self._wholes[id_]
+
+    def _known(self, id_: str) -> Resource | None:
+        if id_.startswith(ENDED):
+            return None
+        row = self.connection.execute("SELECT document FROM main.entities WHERE id = ?", (id_,)).fetchone()
+        if row is not None:
+            return self.sight.resource(decode_entity(row[0]))
+        row = self.connection.execute("SELECT types, scopes FROM main.temporal_entities WHERE id = ?", (id_,)).fetchone()
+        if row is None or self._needs_present():
+            return None
+        return Resource(types=_names(row[0]), id=id_, scopes=_names(row[1]), tenant=self.sight.tenant)
+
+    def _needs_present(self) -> bool:
+        policies = self.sight.policies
+        members = {name for name in policies.mentions("read") if name == "areas" or name.startswith("quality")}
+        return any(policies.forbids_by("read", name) for name in members)
+
+    def _decision(self, id_: str, attribute: str) -> Decision | None:
+        key = id_, attribute
+        if key not in self._decisions:
+            whole = self._whole(id_)
+            if whole is None:
+                return None
+            self._decisions[key] = self.sight.of_attribute(whole, attribute)
+        return self._decisions[key]
+
+    def _is_seen(self, id_: str) -> bool:
+        whole = self._whole(id_)
+        if whole is None:
+            return False
+        entire = self.sight.policies.decide(self.sight.principal, "read", whole)
+        if entire.is_forbidden:
+            return False
+        names = list(self._attributes_of(id_))
+        return any(map(_shows, (self._decision(id_, name) for name in names))) if names else entire.allowed
+
+    def _attributes_of(self, id_: str) -> Iterator[str]:
+        name = ""
+        while True:
+            row = self.connection.execute(
+                "SELECT attribute FROM main.history WHERE entity = ? AND attribute > ? ORDER BY attribute LIMIT 1", (id_, name)
+            ).fetchone()
+            if row is None:
+                return
+            name = row[0]
+            if name != SCOPE:
+                yield name
+
+    def _may(self, id_: str, attribute: str, instance: bytes) -> bool:
+        if attribute == SCOPE:
+            return self._whole(id_) is not None  # scopes are the entity's, and whether that is seen is asked of it
+        if attribute == LOCATION and (whole := self._whole(id_)) is not None:
+            return _shows(self.sight.of_attribute(whole, attribute, _instance(instance)))
+        return _shows(self._decision(id_, attribute))
+
+    def _seen(self, id_: str, attribute: str, instance: bytes) -> bytes:
+        decision = None if attribute == SCOPE else self._decision(id_, attribute)
+        if decision is None or not decision.obfuscations:
+            return instance
+        return _encode(obfuscated(_instance(instance), decision.obfuscations))
+
+    def _is_logged(self, id_: str, type_set: int, scopes: str | None, kind: str, first: int, rows: int) -> bool:
+        """Whether a record tells of something that is seen. What was updated, and is not known any more, is not told."""
+        whole = self._whole(id_)
+        if whole is None:
+            return False
+        (types,) = self.connection.execute("SELECT types FROM type_sets WHERE id = ?", (type_set,)).fetchone()
+        then = msgspec.structs.replace(whole, types=_names(types), scopes=_names(scopes) if scopes else ())
+        for moment in (then, whole):
+            entire = self.sight.policies.decide(self.sight.principal, "read", moment)
+            if entire.is_forbidden:
+                return False
+        names = self.connection.execute(
+            "SELECT DISTINCT attribute FROM main.history WHERE seq >= ? AND seq < ?", (first, first + rows)
+        ).fetchall()
+        if not names:
+            return kind != "updated" and entire.allowed
+        return any(name != SCOPE and _shows(self._decision(id_, name)) for (name,) in names)
+
+
+def _shows(decision: Decision | None) -> bool:
+    return decision is not None and decision.allowed and not removes(decision.obfuscations)

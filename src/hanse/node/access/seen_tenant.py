@@ -1,0 +1,118 @@
+"""A tenant as one principal sees it: what requests are handled on, where there are policies.
+
+It has what handlers use of a tenant, each as the principal sees it, and nothing else: a handler that reaches for more fails.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from hanse.ngsild.errors import NgsiLdError
+from hanse.ngsild.operations import Outcome
+from hanse.node.access.seen_parts import (
+    NoSources,
+    SeenEntityMaps,
+    SeenNative,
+    SeenNotifier,
+    SeenReading,
+    SeenRegistrations,
+    SeenRemoteSubscriptions,
+    SeenSnapshots,
+    SeenSubscriptions,
+)
+from hanse.node.access.seen_store import SeenStore
+from hanse.node.tenant import Tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hanse.ngsild.entity import Change, Entity
+    from hanse.ngsild.registrations import Sought
+    from hanse.node.access.views import Sight
+    from hanse.node.distributed.sources import Provider
+    from hanse.node.federation.reading import Reading
+    from hanse.node.notifier import Notifier
+    from hanse.node.router import Router
+    from hanse.node.store import Write
+    from hanse.node.tenant import Applied
+
+
+class SeenTenant(Tenant):
+    def __init__(self, tenant: Tenant, sight: Sight, *, is_admin: bool) -> None:
+        self.real = tenant
+        self.sight = sight
+        self.is_admin = is_admin
+        self.name = tenant.name
+        self.settings = tenant.settings
+        self.contexts = tenant.contexts
+        self.measure = tenant.measure
+        self.on_change = tenant.on_change  # only to be woken by
+        self.remote_subscriptions = SeenRemoteSubscriptions(self)
+        self.distributed = cast("Any", NoSources())
+        self.store = SeenStore(tenant.store, sight)
+
+    @cached_property
+    def subscriptions(self) -> SeenSubscriptions:  # type: ignore[override]
+        return SeenSubscriptions(self)
+
+    @cached_property
+    def native(self) -> SeenNative:  # type: ignore[override]
+        return SeenNative(self)
+
+    @cached_property
+    def registrations(self) -> SeenRegistrations:  # type: ignore[override]
+        return SeenRegistrations(self)
+
+    @cached_property
+    def entity_maps(self) -> SeenEntityMaps:  # type: ignore[override]
+        return SeenEntityMaps(self)
+
+    @cached_property
+    def snapshots(self) -> SeenSnapshots:  # type: ignore[override]
+        return SeenSnapshots(self)
+
+    @cached_property
+    def notifier(self) -> Notifier:  # type: ignore[override]
+        return cast("Notifier", SeenNotifier(self.real.notifier.streams))
+
+    @cached_property
+    def router(self) -> Router:  # type: ignore[override]
+        return cast("Router", _SeenRouter(self))
+
+    def providers(self, _sought: Sought) -> list[Provider]:
+        return []
+
+    def apply(
+        self, id_: str, operation: Callable[[Entity | None], Any], name: str, *more: Write, even_expired: bool = False
+    ) -> Applied:
+        """A change, if everything that it touches may be published. Raises Forbidden."""
+        return self.real.apply(id_, self._allowed(operation), name, *more, even_expired=even_expired)
+
+    def _allowed(self, operation: Callable[[Entity | None], Any]) -> Callable[[Entity | None], Any]:
+        def allowed(old: Entity | None) -> Any:
+            try:
+                result = operation(old)
+                self._check(result)
+            except NgsiLdError:
+                if old is not None and self.sight.entity(old) is None:
+                    # what is refused says that there is something: it is refused as if there were nothing
+                    self._check(operation(None))
+                raise
+            return result
+
+        return allowed
+
+    def _check(self, result: Any) -> None:
+        change: Change | None = result.change if isinstance(result, Outcome) else result
+        if change is not None:
+            self.sight.may_publish(change)
+
+
+class _SeenRouter:
+    """Of the federation, only what is read of it."""
+
+    def __init__(self, seen: SeenTenant) -> None:
+        real = seen.real.router
+        self.is_federated = real.is_federated
+        self.reading = None if real.reading is None else cast("Reading", SeenReading(real.reading, seen))

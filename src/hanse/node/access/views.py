@@ -1,0 +1,221 @@
+"""The one place that says what a principal sees of an entity, of a change, of a past instance.
+
+Whatever leaves a node passes here: answers to reads, notifications, streams, the mirror, the log, the past.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from hanse.ngsild.entity import LOCATION, AttributeChange, Change, Entity, now_text
+from hanse.ngsild.subscriptions import is_reclassified
+from hanse.ngsild.temporal import SCOPE
+from hanse.node.access.errors import refusal
+from hanse.policies import Resource, attributes_seen, view
+from hanse.policies.obfuscation import obfuscated, positions, removes
+from hanse.policies.resources import quality_of, scopes_of
+from hanse.policies.views import decision_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from hanse.model import Advertisement, Notification, Subscription
+    from hanse.ngsild.entity import Attributes, Instance
+    from hanse.ngsild.quality import Measure
+    from hanse.ngsild.temporal import Evolution, Series
+    from hanse.node.access.access import Access
+    from hanse.policies import Action, Decision, Obfuscation, PolicySet, Principal
+
+# what an update may change without saying anything new
+_TIMES: Final = frozenset({"createdAt", "modifiedAt", "instanceId"})
+_COUNTS: Final = frozenset({"totalCount", "distinctCount"})
+
+
+class Sight:
+    """What one principal sees of one tenant's data, by the policies that hold at the moment."""
+
+    __slots__ = ("_access", "_measure", "principal", "tenant")
+
+    def __init__(self, access: Access, principal: Principal, tenant: str, measure: Measure) -> None:
+        self._access = access
+        self._measure = measure
+        self.principal = principal
+        self.tenant = tenant
+
+    @property
+    def policies(self) -> PolicySet:
+        return self._access.policies
+
+    def uniform(self, types: tuple[str, ...]) -> Decision | None:
+        """The one decision about reading anything of exactly these types, if there is one."""
+        return self._access.uniform.decision(self.principal, "read", types, tenant=self.tenant)
+
+    # --- what is asked about ----------------------------------------------------------------------------------------
+
+    def resource(self, entity: Entity, action: Action = "read") -> Resource:
+        """An entity as a whole, with what policies look at."""
+        mentions = self.policies.mentions(action)
+        quality: dict[str, float] = {}
+        if self.policies.looks_at_quality(action):
+            quality = quality_of("", self._quality(entity))
+        return Resource(
+            types=entity.types,
+            id=entity.id,
+            scopes=entity.scopes,
+            areas=self.policies.areas_of(places(entity.attributes)) if "areas" in mentions else (),
+            quality=quality,
+            tenant=self.tenant,
+        )
+
+    def _quality(self, entity: Entity) -> Mapping[str, float]:
+        return self._measure.of(entity.attributes, entity.types, now_text())
+
+    def _qualities(self, entity: Entity, action: Action) -> Callable[[str], dict[str, float]] | None:
+        if not self.policies.looks_at_quality(action):
+            return None
+        quality = self._quality(entity)
+        return lambda attribute: quality_of(attribute, quality)
+
+    # --- entities and changes ---------------------------------------------------------------------------------------
+
+    def entity(self, entity: Entity) -> Entity | None:
+        """What is left of it; the same one if that is everything; None: for this principal there is no such entity."""
+        seen = attributes_seen(
+            self.policies,
+            self.principal,
+            "read",
+            self.resource(entity),
+            entity.attributes,
+            quality_of_attribute=self._qualities(entity, "read"),
+        )
+        if seen is None:
+            return None
+        if seen is entity.attributes:
+            return entity
+        kept: Attributes = dict(seen)
+        modified = [instance.get("modifiedAt", "") for instances in kept.values() for instance in instances]
+        return msgspec.structs.replace(entity, attributes=kept, modified_at=max((entity.created_at, *modified)))
+
+    def change(self, change: Change) -> Change | None:
+        """A change as it is told; None: it has happened to nothing that this principal sees."""
+        after = None if change.after is None else self.entity(change.after)
+        before = None if change.before is None else self.entity(change.before)
+        if (change.after is not None and after is None) or (change.after is None and before is None):
+            return None
+        if after is change.after and before is change.before:
+            return change
+        whole = after if after is not None else before
+        assert whole is not None
+        told = tuple(filter(None, (self._attribute(one, change.entity, before, after) for one in change.attributes)))
+        seen = Change(change.kind, change.at, before if change.kind != "updated" or before is not None else after, after, told)
+        if change.kind == "updated" and not told and not is_reclassified(seen):
+            return None
+        return seen
+
+    def _attribute(
+        self, change: AttributeChange, entity: Entity, before: Entity | None, after: Entity | None
+    ) -> AttributeChange | None:
+        ways = self._decision(entity, change.name)
+        if not ways.allowed or removes(ways.obfuscations):
+            return None
+        old = None if before is None or change.before is None else obfuscated(change.before, ways.obfuscations)
+        new = None if after is None or change.after is None else obfuscated(change.after, ways.obfuscations)
+        if old is not None and new is not None and ways.obfuscations and _said(old) == _said(new):
+            return None  # it has changed by less than is to be seen
+        return AttributeChange(change.name, change.kind, old, new)
+
+    def _decision(self, entity: Entity, attribute: str, action: Action = "read") -> Decision:
+        qualities = self._qualities(entity, action)
+        return decision_of(self.policies, self.principal, action, self.resource(entity, action), attribute, qualities)
+
+    def notification(self, notification: Notification) -> Notification | None:
+        return view(self.policies, self.principal, "read", notification, tenant=self.tenant)
+
+    # --- the past ---------------------------------------------------------------------------------------------------
+
+    def of_attribute(self, whole: Resource, attribute: str, place: Instance | None = None) -> Decision:
+        """About one attribute of the past of something; a place is decided about by where it is itself."""
+        if place is not None and attribute == LOCATION and "areas" in self.policies.mentions("read"):
+            whole = msgspec.structs.replace(whole, areas=self.policies.areas_of(places({LOCATION: [place]})))
+        return self.policies.decide(self.principal, "read", whole.of(attribute))
+
+    def evolution(self, evolution: Evolution) -> bool:
+        """Leave of the past of something elsewhere what may be seen; False: nothing."""
+        whole = Resource(types=evolution.types, id=evolution.id, tenant=self.tenant)
+        if self.policies.decide(self.principal, "read", whole).is_forbidden:
+            return False
+        left = []
+        for series in evolution.series:
+            if series.attribute != SCOPE:
+                decision = self.policies.decide(self.principal, "read", whole.of(series.attribute))
+                if not decision.allowed or removes(decision.obfuscations):
+                    continue
+                _make_less_exact(series, decision.obfuscations)
+            left.append(series)
+        evolution.series = left
+        return any(series.attribute != SCOPE for series in left)
+
+    # --- what one may do --------------------------------------------------------------------------------------------
+
+    def may_publish(self, change: Change) -> None:
+        """Raises Forbidden unless everything that a change touches may be published."""
+        names = {attribute.name for attribute in change.attributes}
+        for entity in (change.after, change.before):
+            if entity is None:
+                continue
+            if change.kind != "updated":
+                names |= set(entity.attributes)
+            is_whole = not names or (change.kind == "updated" and is_reclassified(change))
+            self.check("publish", self.resource(entity, "publish"), names, entity.id, is_whole=is_whole)
+
+    def may_subscribe(self, action: Action, selected: Iterable[tuple[tuple[str, ...], str]], names: Iterable[str]) -> None:
+        """For each kind of entity (its types and its id, as far as they are said): what is named, or else the whole."""
+        for types, id_ in selected:
+            resource = Resource(types=types, id=id_, tenant=self.tenant)
+            self.check(action, resource, names, id_ or " and ".join(types) or "everything")
+
+    def may_native(self, action: Action, wanted: Subscription | Advertisement, names: Iterable[str] = ()) -> None:
+        scopes = scopes_of(wanted.scopes)
+        for selector in wanted.selectors or (None,):
+            types = () if selector is None else tuple(filter(None, (selector.type or selector.topic,)))
+            id_ = (selector.id or "") if selector is not None else ""
+            resource = Resource(types=types, id=id_, scopes=scopes, tenant=self.tenant)
+            self.check(action, resource, names, id_ or " and ".join(types) or "everything")
+
+    def check(self, action: Action, whole: Resource, names: Iterable[str], what: str, *, is_whole: bool = False) -> None:
+        """Each attribute that is named must be allowed, and the whole not forbidden; where none is named, the whole allowed."""
+        entire = self.policies.decide(self.principal, action, whole)
+        named = sorted(names)
+        if entire.is_forbidden or ((is_whole or not named) and not entire.allowed):
+            raise refusal(self.principal, action, what, entire)
+        for name in named:
+            decision = self.policies.decide(self.principal, action, whole.of(name))
+            if not decision.allowed:
+                raise refusal(self.principal, action, f"attribute {name} of {what}", decision)
+
+
+def places(attributes: Mapping[str, list[dict[str, Any]]]) -> list[tuple[float, float]]:
+    """Where an entity is: every position of its location, so of a line or an area the corners."""
+    found: list[tuple[float, float]] = []
+    for instance in attributes.get(LOCATION, ()):
+        value = instance.get("value")
+        if isinstance(value, dict):
+            found += positions(value.get("coordinates"))
+    return found
+
+
+def _make_less_exact(series: Series, ways: tuple[Obfuscation, ...]) -> None:
+    if not ways:
+        return
+    series.instances = obfuscated(series.instances, ways)
+    if series.aggregates is not None:
+        series.aggregates = {
+            method: computed if method in _COUNTS else [(obfuscated(value, ways), period) for value, period in computed]
+            for method, computed in series.aggregates.items()
+        }
+
+
+def _said(instance: Instance) -> Instance:
+    return {name: value for name, value in instance.items() if name not in _TIMES}
