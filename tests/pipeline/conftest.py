@@ -1,0 +1,33 @@
+"""One Spark session for all tests of the pipeline; they are one group, so that only one worker starts a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from hanse.pipeline import session
+
+    made = session(
+        "hanse-tests",
+        "local[2]",
+        **{
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # half the time to start
+            "spark.sql.shuffle.partitions": 2,
+        },
+    )
+    yield made
+    made.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/pipeline/" in item.path.as_posix():
+            item.add_marker(pytest.mark.xdist_group("spark"))
