@@ -30,7 +30,7 @@ class Communities:
         self._host = host
         self._seen: tuple[object, object] | None = None  # policies and federation when outboxes were last looked at
         self.policy: NodePolicy | None = None
-        access = getattr(host.tenant, "access", None)
+        access = host.tenant.access
         if access is not None:
             from hanse.node.federation.node_policy import NodePolicy  # slow to load, and needed only for this
 
