@@ -323,6 +323,7 @@ class Node:
     async def start(self) -> None:
         own = await self._open(DEFAULT_TENANT)
         if self.access is not None:
+            self.access.on_change.append(self._policies_changed)
             await self.access.start(own)
         if self.directory is not None:
             for name in Store.tenants(self.directory):
@@ -340,6 +341,10 @@ class Node:
                     f"cannot listen for MQTT there ({error.strerror or error}); choose another --mqtt-port, or --no-mqtt",
                     place=f"{mqtt.host}:{mqtt.port}",
                 ) from error
+
+    def _policies_changed(self) -> None:
+        for tenant in self.tenants.values():
+            tenant.subscriptions.policies_changed()
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
         return self.devices.bounds() if self.devices is not None else {}

@@ -115,6 +115,7 @@ class Tenant:
 
 class Node:
     def __init__(self, **mqtt: Any) -> None:
+        self.access = None  # no policies
         self.settings = NodeSettings(node=NodeSection(id="port"), mqtt=MqttSection(**mqtt))
         self.tenants: dict[str, Any] = {"": Tenant()}
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hanse.node.tenant import Tenant
     from hanse.policies import Override
 
-# whoever hears what is published by MQTT, and whoever publishes by a broker that does not tell who that is
-MQTT: Final = Principal("mqtt", roles=("mqtt",))
 SWEEP_S: Final = 1.0  # how soon the end of an override is noted; it ceases to count at once
 
 log = structlog.get_logger("hanse.access")

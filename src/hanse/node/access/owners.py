@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KIND: Final = "owner"
 SUBSCRIPTION, CLIENT, REGISTRATION, SNAPSHOT = "subscription", "client", "registration", "snapshot"
 
+# whoever hears what is published by MQTT, and whoever publishes by a broker that does not tell who that is
+MQTT: Final = Principal("mqtt", roles=("mqtt",))
+
 log = structlog.get_logger("hanse.access")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Principal).decode

@@ -29,6 +29,8 @@ from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.errors import BadRequestData, NgsiLdError, PayloadTooLarge, TooManyPending
 from hanse.ngsild.parsing import parse_entity, parse_fragment, split_context
+from hanse.ngsild.query import EntityQuery, EntitySelector
+from hanse.node.access.owners import MQTT
 from hanse.node.metrics import METRICS
 from hanse.node.mqtt import mapping
 from hanse.node.mqtt.address import MqttAddress, parse_mqtt_url
@@ -37,6 +39,7 @@ from hanse.node.mqtt.mirror import Mirror
 
 if TYPE_CHECKING:
     from hanse.node.mqtt.embedded import EmbeddedBroker
+    from hanse.node.store import Store
     from hanse.node.tenant import Node
 
 PENDING_MAX: Final = 5_000
@@ -44,6 +47,7 @@ RECEIVE_MAX: Final = 1_000  # unacknowledged messages that a real broker may sen
 BACKOFF_S: Final = 0.25
 BACKOFF_MAX_S: Final = 30.0
 RETRY_S: Final = 0.05  # the pause when the store has too many writes pending already
+PAGE: Final = 500  # entities that are read at once
 DEFAULT_TENANT: Final = ""
 
 log = structlog.get_logger("hanse.mqtt")
@@ -79,6 +83,8 @@ class MqttDevices:
         self.connection: MqttConnection | None = None
         self._settings = settings
         self._node = node
+        self._access = node.access
+        self._withdrawing: asyncio.Task[None] | None = None
         self._pending_max = pending_max
         self._pending = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -146,6 +152,8 @@ class MqttDevices:
             return
         if self._mirrors:
             self.tenant.on_change.append(self._changed)
+            if self._access is not None:
+                self._access.on_change.append(self._policies_changed)
 
     async def _start_embedded(self) -> None:
         from hanse.node.mqtt.embedded import EmbeddedBroker  # only who needs amqtt pays for it
@@ -155,6 +163,9 @@ class MqttDevices:
             self.topics.entities, host=settings.host, port=settings.port, user=settings.user, password=settings.password
         )
         broker.take = self.take
+        if self._access is not None:
+            broker.passes_on = False
+            broker.passwords = self._access.passwords
         broker.refuse = self._refuse_size
         if self._mirrors:
             broker.last_values = self._mirror.last_values
@@ -169,7 +180,7 @@ class MqttDevices:
         if self._changed in self.tenant.on_change:
             self.tenant.on_change.remove(self._changed)
         await self._mirror.stop()
-        for task in (self._task, *self._resolving.values()):
+        for task in (self._task, self._withdrawing, *self._resolving.values()):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -301,7 +312,8 @@ class MqttDevices:
 
     def _apply_now(self, meant: _Meant, message: MqttMessage) -> tuple[asyncio.Future[None] | None, bool]:
         operation: Callable[[Entity | None], Any] = _removal(meant) if meant.body is None else _upsert(meant, message.retained)
-        applied = self.tenant.apply(meant.place.id, operation, "mqtt")
+        tenant = self.tenant if self._access is None else self._access.seen(self.tenant, message.sender or MQTT)
+        applied = tenant.apply(meant.place.id, operation, "mqtt")
         change, committed = applied.change, applied.committed
         if change is None or committed is None:
             return committed, change is not None
@@ -325,9 +337,28 @@ class MqttDevices:
     # --- out -------------------------------------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
+        if self._access is not None:  # everybody hears what is published, so it is what anybody by MQTT may read
+            sight = self._access.sight(self.tenant, MQTT)
+            before, after = (None if entity is None else sight.entity(entity) for entity in (change.before, change.after))
+            if before is not None or after is not None:
+                self._mirror.changed(Change(change.kind, change.at, before, after), None)
+            return
         _, origin = self._origins.get(id(change), (None, None))
         # the embedded broker passes a device's own message on to others, and asks for last values when they are needed
         self._mirror.changed(change, origin if self.embedded is not None else None)
+
+    def _policies_changed(self) -> None:
+        """A broker that retains values gets those that may be seen now, and loses those that may not."""
+        if self.connection is not None and (self._withdrawing is None or self._withdrawing.done()):
+            self._withdrawing = asyncio.create_task(self._withdraw())
+
+    async def _withdraw(self) -> None:
+        assert self._access is not None
+        sight = self._access.sight(self.tenant, MQTT)
+        async for entity in _all(self.tenant.store, None):
+            seen = sight.entity(entity)
+            self._mirror.withdraw(entity, entity.attributes.keys() - (seen.attributes.keys() if seen is not None else set()))
+        self._mirror.connected(everything=True)
 
     def _has_followers(self) -> bool:
         return self.embedded.followed if self.embedded is not None else self.connection is not None
@@ -360,23 +391,27 @@ class MqttDevices:
 
     async def entities(self, id_: str | None, type_: str | None) -> AsyncIterator[Entity]:
         """The one of that id; all of that type (expanded); or all."""
-        from hanse.ngsild.query import EntityQuery, EntitySelector
-
-        store = self.tenant.store
+        store = self.tenant.store if self._access is None else self._access.seen(self.tenant, MQTT).store
         if id_ is not None:
             entity = store.entity(id_)
             if entity is not None:
                 yield entity
             return
-        page, offset = 500, 0
-        while True:
-            selectors = (EntitySelector(types=((type_,),)),) if type_ is not None else ()
-            found = await store.query(EntityQuery(selectors=selectors, limit=page, offset=offset))
-            for entity in found.entities:
-                yield entity
-            if len(found.entities) < page:
-                return
-            offset += page
+        async for entity in _all(store, type_):
+            yield entity
+
+
+async def _all(store: Store, type_: str | None) -> AsyncIterator[Entity]:
+    """All of a type, or all, page by page."""
+    selectors = (EntitySelector(types=((type_,),)),) if type_ is not None else ()
+    offset = 0
+    while True:
+        found = await store.query(EntityQuery(selectors=selectors, limit=PAGE, offset=offset))
+        for entity in found.entities:
+            yield entity
+        if len(found.entities) < PAGE:
+            return
+        offset += PAGE
 
 
 def _upsert(meant: _Meant, retained: bool) -> Callable[[Entity | None], Any]:

@@ -25,6 +25,7 @@ from gmqtt.storage import PersistentStorage
 
 from hanse.ngsild.errors import TooManyPending
 from hanse.node.mqtt.address import MqttAddress, check_topic
+from hanse.policies.principals import Principal
 
 Version: TypeAlias = Literal["5", "3.1.1"]
 
@@ -53,6 +54,7 @@ class MqttMessage(NamedTuple):
     qos: int
     retained: bool  # sent because of the subscription, not because it was published just now
     properties: dict[str, Any]
+    sender: Principal | None = None  # who has published it, where the broker tells
 
 
 Handler: TypeAlias = Callable[[MqttMessage], Awaitable[None]]

@@ -25,6 +25,7 @@ from amqtt.errors import AMQTTError, MQTTError
 from amqtt.events import BrokerEvents
 from amqtt.plugins.base import BaseAuthPlugin
 
+from hanse.node.access.passwords import Passwords
 from hanse.node.mqtt.connection import MqttMessage
 from hanse.node.mqtt.mapping import topic_matches
 from hanse.node.mqtt.packets import PACKET_BYTES_MAX, Frames, Handler, NotMqttError, told_not_mqtt
@@ -76,6 +77,8 @@ class EmbeddedBroker:
         self.refuse: Refuse = _refuse_silently
         self.last_values: LastValues = _no_values
         self.dropped = 0  # news that clients were too slow for
+        self.passes_on = True  # what a device publishes, as it is; where there are policies, others hear what they may
+        self.passwords: Passwords | None = None  # whom it knows; without it, whoever gives the one password
         self._credentials = (user, password)
         self._connections_max = connections_max
         self._connections: set[asyncio.Task[None]] = set()
@@ -156,7 +159,13 @@ class EmbeddedBroker:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    def knows(self, session: Any) -> bool:
+    async def knows(self, session: Any) -> bool:
+        if self.passwords is not None:
+            principal = await self.passwords.principal(session.username or "", session.password or "")
+            if principal is None or getattr(session, "principal", principal) != principal:
+                return False  # a session that is kept is its user's: nobody takes it over by naming it
+            session.principal = principal
+            return True
         user, password = self._credentials
         if not user:
             return True
@@ -172,7 +181,9 @@ class EmbeddedBroker:
             if size > PACKET_BYTES_MAX:
                 self.refuse(message.topic, size)
                 return
-            if not await self.take(MqttMessage(message.topic, message.data, message.qos, False, {"retain": bool(flag)})):
+            sender = getattr(session, "principal", None)
+            arrived = MqttMessage(message.topic, message.data, message.qos, False, {"retain": bool(flag)}, sender)
+            if not await self.take(arrived) or not self.passes_on:
                 return
         elif size > PACKET_BYTES_MAX:
             self.dropped += 1
@@ -283,7 +294,7 @@ class Doorkeeper(BaseAuthPlugin):  # type: ignore[misc]
     house: EmbeddedBroker
 
     async def authenticate(self, *, session: Any) -> bool:
-        if not self.house.knows(session):
+        if not await self.house.knows(session):
             return False
         if not isinstance(session.delivered_message_queue, _Arrivals):
             session.delivered_message_queue = _Arrivals(self.house, session)

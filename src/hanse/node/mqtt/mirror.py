@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -118,6 +118,13 @@ class Mirror:
                 topic = self._topics.of_attribute(change.entity, name, context, url)
                 if topic != origin:
                     self._put(topic, b"" if instances is None else mapping.attribute_payload(instances, context, self._form))
+        self._pump()
+
+    def withdraw(self, entity: Entity, names: Iterable[str]) -> None:
+        """These attributes are not to be seen any more."""
+        for name in names:
+            for url, context in self._contexts_of(entity):
+                self._put(self._topics.of_attribute(entity, name, context, url), b"")
         self._pump()
 
     def tell(self, topic: str, payload: bytes) -> None:
