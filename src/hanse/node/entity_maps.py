@@ -122,7 +122,7 @@ class EntityMaps:
         found: list[Entity] = []
         gone: list[str] = []
         fitting = 0
-        quality_of = self._tenant.measure.of_entity(now_text())
+        quality_of = self._tenant.store.measure.of_entity(now_text())
         for looked_at, id_ in enumerate(entity_map.ids):
             if looked_at < query.offset and not query.count:
                 continue
