@@ -23,6 +23,7 @@ NOUNS: Final = (
     "models",
     "quality",
     "contract",
+    "policy",
     "backup",
     "simulate",
     "study",

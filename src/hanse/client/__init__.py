@@ -24,20 +24,25 @@ __all__ = [
 _HOMES = {"BatchResult": "node", "NodeClient": "node", "Outcome": "node", "Notifications": "stream", "SyncNodeClient": "sync"}
 
 
-def connect(url: str = "http://127.0.0.1:9090", *, tenant: str = "", context: str = "", timeout_s: float = 30.0) -> NodeClient:
-    """A node by its URL. `context` is the URL of the JSON-LD context that names are written in."""
+def connect(
+    url: str = "http://127.0.0.1:9090", *, tenant: str = "", context: str = "", timeout_s: float = 30.0, token: str = ""
+) -> NodeClient:
+    """A node by its URL. `context` is the URL of the JSON-LD context that names are written in.
+
+    `token` says who you are, to a node that has policies; without it, the environment variable HANSE_TOKEN.
+    """
     from hanse.client.node import NodeClient
 
-    return NodeClient(url, tenant=tenant, context=context, timeout_s=timeout_s)
+    return NodeClient(url, tenant=tenant, context=context, timeout_s=timeout_s, token=token)
 
 
 def connect_sync(
-    url: str = "http://127.0.0.1:9090", *, tenant: str = "", context: str = "", timeout_s: float = 30.0
+    url: str = "http://127.0.0.1:9090", *, tenant: str = "", context: str = "", timeout_s: float = 30.0, token: str = ""
 ) -> SyncNodeClient:
     """The same for programs without an event loop."""
     from hanse.client.sync import SyncNodeClient
 
-    return SyncNodeClient(url, tenant=tenant, context=context, timeout_s=timeout_s)
+    return SyncNodeClient(url, tenant=tenant, context=context, timeout_s=timeout_s, token=token)
 
 
 def __getattr__(name: str) -> Any:

@@ -47,8 +47,8 @@ class Outcome(Struct, frozen=True):
 
 
 class NodeClient:
-    def __init__(self, url: str, *, tenant: str = "", context: str = "", timeout_s: float = 30.0) -> None:
-        self._session = Session(url, tenant=tenant, context=context, timeout_s=timeout_s)
+    def __init__(self, url: str, *, tenant: str = "", context: str = "", timeout_s: float = 30.0, token: str = "") -> None:
+        self._session = Session(url, tenant=tenant, context=context, timeout_s=timeout_s, token=token)
         self._streams: set[Notifications] = set()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from hanse.client.errors import NgsiLdClientError
 from hanse.model.errors import InvalidInput
 
 NGSI_LD = "/ngsi-ld/v1"
+TOKEN = "HANSE_TOKEN"  # the environment variable that says who asks, if the program does not  # noqa: S105
 _LINK = '<{}>; rel="http://www.w3.org/ns/json-ld#context"; type="application/ld+json"'
 _JSON = ("application/json", "application/ld+json", "application/geo+json", "application/problem+json")
 
@@ -34,10 +36,13 @@ def segment(text: str) -> str:
 
 
 class Session:
-    def __init__(self, url: str, *, tenant: str = "", context: str = "", timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, *, tenant: str = "", context: str = "", timeout_s: float = 30.0, token: str = "") -> None:
         self.base = base_of(url)
         self.context = context
         self._headers = {"Accept": "application/json"} | ({"NGSILD-Tenant": tenant} if tenant else {})
+        token = token or os.environ.get(TOKEN, "")
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._http: aiohttp.ClientSession | None = None
 

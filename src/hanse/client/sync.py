@@ -76,8 +76,8 @@ class SyncNotifications:
 class SyncNodeClient:
     """`with hanse.connect_sync(url) as node: ...`; the methods are those of NodeClient."""
 
-    def __init__(self, url: str, *, tenant: str = "", context: str = "", timeout_s: float = 30.0) -> None:
-        self.node = NodeClient(url, tenant=tenant, context=context, timeout_s=timeout_s)
+    def __init__(self, url: str, *, tenant: str = "", context: str = "", timeout_s: float = 30.0, token: str = "") -> None:
+        self.node = NodeClient(url, tenant=tenant, context=context, timeout_s=timeout_s, token=token)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
