@@ -251,6 +251,32 @@ def test_what_waits_for_a_node_that_is_away_obeys_the_policies_when_it_is_back(t
             assert str(MANY + 1).encode() not in _files(tmp_path, "c")
 
 
+@pytest.mark.parametrize("strategy", ["flood-events", "advertised"])
+def test_what_was_for_everyone_does_not_reach_whom_it_is_kept_from_since(strategy: str, tmp_path: Path) -> None:
+    """It waits in an outbox as it is, and the policies change before the other node is back."""
+    (tmp_path / "federation.toml").write_text(description("abc", ["ab", "bc"], strategy))
+    benches = {"entities": [{"type": "Bench"}]}
+    bench = {"id": "urn:bench:1", "type": "Bench"}
+    with running(tmp_path, "a", POLICIES) as a, running(tmp_path, "b") as b, receiver() as (uri, far):
+        with running(tmp_path, "c") as c:
+            all_there({"a": a, "b": b, "c": c})
+            c.subscribe(uri, **benches)
+            a.create(**bench)
+            far.get(timeout=WAIT_S)
+        a.create(id="urn:bench:2", type="Bench", occupancy={"type": "Property", "value": MANY + 2})
+        (tmp_path / "a.cedar").write_text(
+            POLICIES.replace('resource.types.contains("Bench")', 'resource.attribute == "temperature"')
+        )
+        a.ask("POST", "/hanse/v1/policies/reload")
+        with running(tmp_path, "c") as c:
+            all_there({"a": a, "b": b, "c": c})
+            told = far.get(timeout=WAIT_S)["data"][0]
+            assert told["id"] == "urn:bench:2"
+            assert "temperature" in told
+            assert "occupancy" not in told
+            assert str(MANY + 2).encode() not in _files(tmp_path, "c")
+
+
 def test_policies_that_are_read_again_count_at_once(tmp_path: Path) -> None:
     with communities(tmp_path, "advertised", {"a": POLICIES}) as nodes:
         a, b = nodes["a"], nodes["b"]

@@ -211,7 +211,8 @@ class Answering:
             return Entities(found.entities, found.count)
         kept: list[Entity] = []  # from the first on: what is hidden does not count, nor shift what is not
         offset, most = 0, ANSWER_MAX if query.count or query.order_by else min(query.offset + wanted, ANSWER_MAX)
-        asked = msgspec.structs.replace(query, limit=PAGE, count=False)
+        size = PAGE if self._host.communities.policy is None else LOOKED_AT_MAX  # policies are asked of all at once
+        asked = msgspec.structs.replace(query, limit=size, count=False)
         if self._host.federation.hides_attributes:  # not even an order or a "there is none" may tell what is hidden
             asked = msgspec.structs.replace(asked, q="", attrs=(), geo=None, quality="", order_by=())
         quality_of = self._quality()
@@ -219,9 +220,9 @@ class Answering:
             page = await store.query(msgspec.structs.replace(asked, offset=offset))
             seen = (self._seen(viewer, entity, quality_of) for entity in page.entities)
             kept += [entity for entity in seen if entity is not None and matches(query, entity, quality_of)]
-            if len(page.entities) < PAGE:
+            if len(page.entities) < size:
                 break
-            offset += PAGE
+            offset += size
         if query.order_by:
             kept = order_entities(kept, query.order_by)
         return Entities(kept[query.offset : query.offset + wanted], len(kept) if query.count else None)
