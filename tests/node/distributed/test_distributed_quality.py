@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.node.distributed.test_distributed_nodes import CAR, Api, answering
+from tests.node.distributed.test_distributed_subscriptions import BOTH, server, subscription
 from tests.serving import serving, settings_with
 
 ASKED = {"type": "Vehicle", "qualityQ": "speed.precision>=40"}
@@ -84,3 +86,20 @@ def test_split_entities_are_judged_once_they_are_whole(nodes: tuple[Api, Api]) -
     asked = ASKED | {"q": 'brand=="BMW"'}
     assert a("GET", "/entities", params=asked).json() == []
     assert [entity["id"] for entity in a("GET", "/entities", params=asked | {"splitEntities": "true"}).json()] == [CAR]
+
+
+def test_a_source_is_subscribed_to_for_the_quality_and_not_believed_either(nodes: tuple[Api, Api]) -> None:
+    a, _ = nodes
+    with server() as subscriber, server() as source:
+        a.registers("source", source.url, operations=BOTH)
+        wish = subscription(subscriber.url, qualityQ="speed.precision>=medium")
+        assert a("POST", "/subscriptions", wish).status == 201
+        copy = source.until("POST")
+        assert copy["qualityQ"] == "speed.precision>=40"
+        told = {"id": "urn:n:1", "type": "Notification", "subscriptionId": copy["id"], "data": [car(1, 30), car(2, 50), car(3)]}
+        connection = HTTPConnection(urlsplit(a.url).netloc, timeout=30)
+        connection.request("POST", "/hanse/v1/remote-notifications", json.dumps(told), {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 204
+        connection.close()
+        _, _, heard = subscriber.next()
+        assert [entity["id"] for entity in heard["data"]] == ["urn:ngsi-ld:Vehicle:2"]

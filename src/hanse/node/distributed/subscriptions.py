@@ -27,14 +27,17 @@ from hanse.ngsild.distributed_wire import filter_members, selector_bodies
 from hanse.ngsild.entity import Entity, now_text
 from hanse.ngsild.errors import BadRequestData, NgsiLdError, ResourceNotFound, TooManyResults
 from hanse.ngsild.parsing import parse_fragment
+from hanse.ngsild.quality import quality_matches
 from hanse.ngsild.query import EntitySelector
 from hanse.ngsild.registrations import Sought, decode_registration, encode_registration
+from hanse.ngsild.subscription_members import DEFAULT_TRIGGERS
 from hanse.node.distributed.forward import NoReply, Outgoing, Trigger
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument
 
 if TYPE_CHECKING:
     from hanse.ngsild.contexts import Context
+    from hanse.ngsild.subscriptions import NgsiSubscription
     from hanse.node.distributed.forward import Reply
     from hanse.node.distributed.sources import Provider
     from hanse.node.live_subscription import Live
@@ -267,6 +270,10 @@ class RemoteSubscriptions:
         if (names := names_for(registration, live.subscription.query.selectors)) is not None:
             entities = [without(entity, frozenset(entity.attributes) - names) for entity in entities]
         entities = live.seen_entities(entities)
+        quality = live.subscription.query.quality
+        if quality and names is None and _is_told_whole(live.subscription):  # who does not know the member may ignore it
+            quality_of = self._tenant.measure.of_entity(now_text())
+            entities = [entity for entity in entities if quality_matches(quality, quality_of(entity))]
         if live.writer is None or not entities or not live.subscription.is_live(int(time.time() * 1000)):
             return
         text = live.writer.body_of_entities(entities, now_text())
@@ -295,6 +302,11 @@ def told_entity(body: Any, context: Context) -> Entity:
         if part.id is None or not part.types:
             raise
         return Entity(id=part.id, types=part.types, scopes=part.scopes or (), attributes=part.attributes)
+
+
+def _is_told_whole(subscription: NgsiSubscription) -> bool:
+    """Whether sources tell of all that an entity has, and of nothing that is gone."""
+    return not subscription.notification.attributes and set(subscription.triggers) <= set(DEFAULT_TRIGGERS)
 
 
 def _digest(provider: Provider, body: dict[str, Any]) -> str:
