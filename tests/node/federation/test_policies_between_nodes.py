@@ -190,7 +190,7 @@ def test_the_trace_says_which_policy_kept_what_from_whom(tmp_path: Path) -> None
         (newest, *_) = nodes["a"].get("/hanse/v1/federation/traces", limit="1")
         found = nodes["a"].get("/hanse/v1/federation/trace", publisher=newest["publisher"], id=newest["id"])
         kept_back = {step["other"]: (step["did"], step["how"]) for step in found["steps"] if step["did"] != "published"}
-        assert kept_back["b"] == ("withheld", "it may not subscribe temperature, occupancy: no policy permits it")
+        assert kept_back["b"] == ("withheld", "it may not subscribe to temperature, occupancy: no policy permits it")
         why = (
             "it may read temperature after round 10: policy 'coarse' permits it; it may not read occupancy: no policy permits it"
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hanse.node.store import Store
     from hanse.policies import Action, Decision, PolicySet, Resource
 
-_ACTIONS: Final[tuple[Action, ...]] = ("subscribe", "read")  # of a node that is told of changes
+_ACTIONS: Final[dict[Action, str]] = {"subscribe": "subscribe to", "read": "read"}  # of a node that is told of changes
 
 
 @lru_cache(maxsize=4096)
@@ -102,11 +102,11 @@ class NodePolicy:
         """Which policies keep what of it from a node; empty if none does."""
         sight, change = self.sight(target), self._change(notification)
         names = dict.fromkeys((*notification.attributes, *(name for name in notification.news if not is_event(name))))
-        for action in _ACTIONS:
+        for action, verb in _ACTIONS.items():
             whole = self._whole(sight, notification, change, action)
             entire = sight.policies.decide(sight.principal, action, whole)
             if entire.is_forbidden or (not names and not entire.allowed):
-                return f"it may not {action} it, since {_by(entire)}"
+                return f"it may not {verb} it, since {_by(entire)}"
             decided = {
                 name: decision_of(
                     sight.policies, sight.principal, action, whole, name, lambda name: quality_of(name, notification.quality)
@@ -114,11 +114,11 @@ class NodePolicy:
                 for name in names
             }
             if action == "read" or not any(decision.allowed for decision in decided.values()):
-                return "; ".join(_words(action, decided))
+                return "; ".join(_words(verb, decided))
         return ""
 
 
-def _words(action: Action, decided: dict[str, Decision]) -> list[str]:
+def _words(verb: str, decided: dict[str, Decision]) -> list[str]:
     """What is not as it is, by the reasons."""
     said: dict[tuple[str, str], list[str]] = {}
     for name, decision in decided.items():
@@ -126,7 +126,7 @@ def _words(action: Action, decided: dict[str, Decision]) -> list[str]:
             continue
         is_gone = not decision.allowed or removes(decision.obfuscations)
         how = "" if is_gone else f" after {', '.join(map(str, decision.obfuscations))}"
-        said.setdefault((f"it may {'not ' if is_gone else ''}{action} ", f"{how}: {_by(decision)}"), []).append(short_name(name))
+        said.setdefault((f"it may {'not ' if is_gone else ''}{verb} ", f"{how}: {_by(decision)}"), []).append(short_name(name))
     return [f"{may}{', '.join(names)}{how}" for (may, how), names in said.items()]
 
 
