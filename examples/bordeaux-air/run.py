@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import hanse
 from bordeaux import measurements, scenario
 from bordeaux.context import (
     BOBS_Q,
@@ -36,8 +37,6 @@ from bordeaux.context import (
 from bordeaux.index import UNHEALTHY
 from bordeaux.picture import draw
 from bordeaux.streets import STREETS, WINDOW, Report, Street, reports
-
-import hanse
 from hanse.model import InvalidInput
 
 START: Final = "2004-11-15"
@@ -120,7 +119,6 @@ def day(text: str) -> datetime:
 
 def everything(since: datetime, days: int, voice: Voice) -> list[Report]:
     """What all streets say, in the order of time."""
-    voice.title("Sensors beside a certified analyser: calibrate, estimate, qualify")
     rows = measurements.read()
     first, last = midnight_after(next(iter(rows)) + WINDOW), next(reversed(rows))
     days_max = (last - since).days
@@ -130,6 +128,7 @@ def everything(since: datetime, days: int, voice: Voice) -> list[Report]:
         )
     if not 1 <= days <= days_max:
         raise InvalidInput(f"--days {days} cannot be played from {since:%Y-%m-%d} on; take 1 to {days_max}")
+    voice.title("Sensors beside a certified analyser: calibrate, estimate, qualify")
     said: list[Report] = []
     for street in STREETS:
         began = time.perf_counter()
@@ -187,6 +186,7 @@ def row(street: Street, said: list[Report], played: scenario.Outcome) -> dict[st
         "unhealthyAndMedium": len(wanted),
         "bobHeard": sum(one == id_ for one, _ in played.bob),
         "heardWithoutQuality": sum(one == id_ for one, _ in played.without_quality),
+        "told": sorted(hour for one, hour in played.bob if one == id_),
         "bobRight": right(wanted),
         "withoutQualityRight": right(unhealthy),
     }
