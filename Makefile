@@ -63,6 +63,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_matching.py
 	$(PY) benchmarks/bench_subscriptions.py
 	$(PY) benchmarks/bench_quality.py
+	$(PY) benchmarks/bench_policies.py
 	$(with_mosquitto) $(PY) benchmarks/bench_node.py
 	$(PY) benchmarks/bench_federation.py
 

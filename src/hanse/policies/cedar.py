@@ -33,6 +33,7 @@ _CEDAR_TYPE: Final[dict[AttributeKind, str]] = {"text": "String", "number": "Lon
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_FOUND: Final = re.compile(r"attribute `(?P<name>[^`]+)`.* not found")
 _UNSAFE: Final = re.compile(r"optional attribute `(?P<name>[^`]+)`")
+_PRINCIPAL: Final = {"Var": "principal"}
 _PREFIX: Final = re.compile(r"^for policy `[^`]*`, ")
 
 
@@ -196,6 +197,56 @@ def mentions(policy: dict[str, Any]) -> frozenset[str]:
     for condition in policy["conditions"]:
         mentioned(condition["body"], found)
     return frozenset(found)
+
+
+def principals_named(policy: dict[str, Any], found: set[str]) -> None:
+    """Adds to `found` what a policy looks at of a principal: names of others (`Role::"chief"`) and of its attributes (`.id`).
+
+    "*" stands for everything.
+    """
+    _entities(policy["principal"], found)
+    for condition in policy["conditions"]:
+        _principal_in(condition["body"], found)
+
+
+def _principal_in(expression: Any, found: set[str]) -> None:
+    if isinstance(expression, list):
+        for part in expression:
+            _principal_in(part, found)
+        return
+    if not isinstance(expression, dict):
+        return
+    for kind, part in expression.items():
+        if kind == "Var":
+            if part == "principal":
+                found.add("*")  # as it is, where nobody knows what becomes of it
+        elif isinstance(part, dict) and part.get("left") == _PRINCIPAL and kind in (".", "has", "is", "in", "=="):
+            if kind in (".", "has"):
+                found.add(f".{part['attr']}")
+            elif kind in ("in", "==") and not _is_literal(part["right"]):
+                found.add("*")
+            else:
+                _entities(part, found)
+        elif kind != "Value":
+            _principal_in(part, found)
+
+
+def _is_literal(expression: Any) -> bool:
+    """Whether it is an entity that is named, or a set of such."""
+    if isinstance(expression, dict) and isinstance(expression.get("Set"), list):
+        return all(_is_literal(part) for part in expression["Set"])
+    return isinstance(expression, dict) and isinstance(expression.get("Value"), dict) and "__entity" in expression["Value"]
+
+
+def _entities(expression: Any, found: set[str]) -> None:
+    if isinstance(expression, list):
+        for part in expression:
+            _entities(part, found)
+    elif isinstance(expression, dict):
+        if set(expression) == {"type", "id"}:
+            found.add(f'{expression["type"]}::"{expression["id"]}"')
+        for part in expression.values():
+            _entities(part, found)
 
 
 def mentioned(expression: Any, found: set[str], *, of: str = "resource") -> None:

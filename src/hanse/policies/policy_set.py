@@ -7,6 +7,7 @@
 - An override adds policies for a time. Its forbids count like any other; its permits beat a forbid outside only if they say
   `@overrules("its id")`, or `@overrules("*")`. Nothing beats a forbid of an override.
 
+Decisions are remembered by what policies look at. Of a principal those are the roles, communities and names that they name.
 The *shape* of a resource is what policies look at of it: if none mentions ids, all entities of a type have the same shape, and
 one decision serves them all.
 """
@@ -98,6 +99,10 @@ class PolicySet:
         self._remembering = Lock()  # a node asks from the threads that read, too
         self._decisions: dict[tuple[Any, ...], Decision] = {}
         self._principals: dict[Principal, cedarpy.Entities] = {}
+        self._alike: dict[Principal, Shape] = {}
+        self._named: set[str] = set()
+        for policy in self.all:
+            cedar.principals_named(policy.json, self._named)
 
     @classmethod
     def load(
@@ -186,17 +191,18 @@ class PolicySet:
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def decide(self, principal: Principal, action: Action, resource: Resource) -> Decision:
-        key = principal.key, action, self._shape(action, resource)
+        key = self._likeness(principal), action, self._shape(action, resource)
         decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decided(principal, action, resource)
+            decision = self.decided(principal, action, resource)
             with self._remembering:
                 if len(self._decisions) >= DECISIONS_KEPT:
                     del self._decisions[next(iter(self._decisions))]
                 self._decisions[key] = decision
         return decision
 
-    def _decided(self, principal: Principal, action: Action, resource: Resource) -> Decision:
+    def decided(self, principal: Principal, action: Action, resource: Resource) -> Decision:
+        """The same, asked of Cedar, whatever is remembered."""
         verdict = self.asked(self._engine, principal, action, resource)
         if verdict.errors:
             return Decision(False, verdict.policies, errors=verdict.errors)
@@ -277,7 +283,30 @@ class PolicySet:
             return None
         return ceil(value) if self.criteria[criterion] == "lower" else floor(value)
 
-    # --- shapes -------------------------------------------------------------------------------------------------------
+    # --- likeness and shapes ------------------------------------------------------------------------------------------
+
+    def _likeness(self, principal: Principal) -> Shape:
+        """What policies look at of a principal: those who are alike in it are decided about alike."""
+        known = self._alike.get(principal)
+        if known is None:
+            known = self._looked_at(principal)
+            with self._remembering:
+                if len(self._alike) >= PRINCIPALS_KEPT:
+                    del self._alike[next(iter(self._alike))]
+                self._alike[principal] = known
+        return known
+
+    def _looked_at(self, principal: Principal) -> Shape:
+        if "*" in self._named:
+            return principal.key
+        names = [str(principal), f'Community::"{principal.community}"', *(f'Role::"{role}"' for role in principal.roles)]
+        said: dict[str, Any] = {".id": principal.id, ".community": principal.community}
+        said |= {f".{name}": value for name, value in principal.attributes.items()}
+        return (
+            principal.kind,
+            tuple(sorted(self._named.intersection(names))),
+            tuple(sorted((name, value) for name, value in said.items() if name in self._named)),
+        )
 
     def _mentions_of(self, action: Action) -> tuple[str, ...]:
         return tuple(sorted({name for policy in self.all if applies(policy, action) for name in policy.mentions}))
