@@ -87,7 +87,7 @@ def _microseconds(tenant: Tenant, changes: list[Change], seconds: float = 0.4) -
     while time.perf_counter() < end or len(times) < 5:
         start = time.process_time()
         for change in changes:
-            found = tenant.subscriptions.fired(change, tenant._routed(change)).deliveries  # noqa: SLF001
+            found = tenant.subscriptions.fired(change, *tenant._routed(change)).deliveries  # noqa: SLF001
         times.append((time.process_time() - start) / len(changes) * 1e6)
         assert len(found) == MATCHING, len(found)
     return min(times)
