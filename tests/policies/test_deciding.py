@@ -257,7 +257,7 @@ CONDITIONS = st.sampled_from(
         "resource.quality has precision && resource.quality.precision >= 50",
         'principal in Role::"chief"',
         'principal == User::"bob"',
-        'principal in [Community::"tourism", Role::"anonymous"] || principal.community == "fire"',
+        'principal in [Community::"tourism", Community::"x"] || principal.community == "fire"',
         'principal is Node && principal.id like "fire*"',
         '{p: principal}.p.id == "bob"',
         'principal has clearance && principal.clearance > 2 && resource.areas.contains("centre")',
