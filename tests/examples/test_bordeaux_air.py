@@ -14,7 +14,7 @@ import pytest
 from tests.examples import plain_air
 
 RUN = Path(__file__).parents[2] / "examples" / "bordeaux-air" / "run.py"
-FROM, DAYS = "2004-12-11", 6  # four quiet days, some that are not, and a stretch in which the sensors are silent
+FROM, DAYS = "2004-12-20", 5  # alarms that can be believed, others that cannot, and hours in which the sensors are silent
 
 
 def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +48,7 @@ def test_quality_makes_a_difference_in_these_days(played: dict[str, Any]) -> Non
 
 def test_xpath_on_xml_says_the_same(played: dict[str, Any]) -> None:
     thiers = next(row for row in played["streets"] if row["street"] == played["natively"]["street"])
-    assert played["natively"]["heard"] == played["natively"]["expected"] == thiers["bobHeard"]
+    assert played["natively"]["heard"] == played["natively"]["expected"] == thiers["bobHeard"] > 0
 
 
 def test_there_is_a_picture(played: dict[str, Any]) -> None:

@@ -51,11 +51,13 @@ def calibrate(rows: Iterable[Row], gas: Gas, channels: tuple[str, ...]) -> Calib
         raise InvalidInput(f"{gas.name} has {len(pairs)} hours with sensor and reference in the window; {PAIRS_MIN} are needed")
     readings = np.array([[row.values[channel] for channel in channels] for row in pairs])
     reference = np.array([row.values[gas.reference] for row in pairs])
+    span = float(np.ptp(reference))
+    if span == 0:
+        raise InvalidInput(f"the reference of {gas.name} is the same in all hours of the window; nothing can be learned from it")
     mean = readings.mean(axis=0)  # taken out for the arithmetic's sake only
     weights = np.linalg.lstsq(readings - mean, reference - reference.mean(), rcond=None)[0]
     constant = float(reference.mean() - mean @ weights)
     found = tuple(map(float, weights))
-    span = float(np.ptp(reference))
     estimates = [(row.values[gas.reference], _estimate(constant, found, channels, row.values) or 0.0) for row in pairs]
     return Calibration(gas.name, channels, constant, found, len(pairs), span, repeatability(estimates, span))
 
