@@ -26,6 +26,7 @@ from hanse.ngsild.operations import Outcome, expire
 from hanse.ngsild.quality import NO_QUALITY
 from hanse.ngsild.subscriptions import news
 from hanse.node.access.owners import Owners
+from hanse.node.batch_keys import BatchKeys
 from hanse.node.contexts import ContextService
 from hanse.node.distributed.forward import Distributed
 from hanse.node.distributed.subscriptions import RemoteSubscriptions
@@ -95,6 +96,7 @@ class Tenant:
         self.entity_maps = EntityMaps(self)
         self.snapshots = Snapshots(self)
         self.transient = Transient(store)
+        self.batch_keys = BatchKeys(store)
         self.on_change: list[Callable[[Change], None]] = []  # told of every change, after its commit
         self._published = 0
         self._started_ms = _now_ms()

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from hanse.node.batch_keys import BatchKeys, Part
+    from hanse.node.store import Write
     from hanse.node.tenant import Applied
 
 TURN_S: Final = 0.05  # how long a batch may keep others waiting
+BATCH_HEADER: Final = "hanse-batch"  # a batch that may be sent again: see `hanse.node.batch_keys`
 
 Operation: TypeAlias = "Callable[[Entity | None], Change | Outcome | None]"
 Prepare: TypeAlias = "Callable[[Any, Context], Operation]"  # of one document: raises if it cannot be used
@@ -33,22 +36,37 @@ Prepare: TypeAlias = "Callable[[Any, Context], Operation]"  # of one document: r
 class _Results:
     """What became of each document."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: Part | None = None) -> None:
+        """`part`: what is remembered of the batch, for when it is sent again."""
+        self.part = part
+        self.repeated = 0  # documents that were done before
+        self.unstored: list[Write] = []  # what is to be remembered of documents that the disk refused
         self.success: list[str] = []
         self.created: list[str] = []
         self.errors: list[dict[str, Any]] = []
-        self._pending: list[tuple[str, bool, asyncio.Future[None], Exception | None]] = []
+        self._pending: list[tuple[int, str, bool, asyncio.Future[None], Exception | None]] = []
 
     def failed(self, id_: str | None, error: Exception) -> None:
         problem = error if isinstance(error, errors.NgsiLdError) else errors.BadRequestData(str(error))
         self.errors.append(({"entityId": id_} if id_ else {}) | {"error": problem.problem()})
 
-    def done(self, id_: str, created: bool, committed: asyncio.Future[None] | None, refused: Exception | None = None) -> None:
+    def done(
+        self,
+        position: int,
+        id_: str,
+        created: bool,
+        committed: asyncio.Future[None] | None,
+        refused: Exception | None = None,
+    ) -> None:
         """Done as far as it could be: `refused` says what of it could not."""
         if committed is None:
             self._settle(id_, created, refused)
         else:
-            self._pending.append((id_, created, committed, refused))
+            self._pending.append((position, id_, created, committed, refused))
+
+    def done_before(self, id_: str) -> None:
+        self.repeated += 1
+        self.success.append(id_)
 
     def _settle(self, id_: str, created: bool, refused: Exception | None) -> None:
         if refused is not None:
@@ -59,13 +77,18 @@ class _Results:
     async def durable(self) -> None:
         """Wait for the disk; a document that it refused has failed."""
         pending, self._pending = self._pending, []
-        for id_, created, committed, refused in pending:
+        for position, id_, created, committed, refused in pending:
             try:
                 await committed
             except errors.NgsiLdError as error:
                 self.failed(id_, error)
+                if self.part is not None:
+                    self.unstored.append(self.part.unmark(position))
             else:
                 self._settle(id_, created, refused)
+
+    def headers(self) -> dict[str, str]:
+        return {"Hanse-Batch-Repeated": str(self.repeated)} if self.repeated else {}
 
     def as_json(self) -> dict[str, Any]:
         return {"success": self.created + self.success, "errors": self.errors}
@@ -86,39 +109,68 @@ async def _documents(call: Call) -> list[Any]:
     return documents
 
 
-async def _each(documents: list[Any]) -> AsyncIterator[Any]:
-    """One document after the other; others have their turn in between."""
+async def _each(documents: list[Any]) -> AsyncIterator[tuple[int, Any]]:
+    """One document after the other, with its position; others have their turn in between."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    for document in documents:
+    for position, document in enumerate(documents):
         if loop.time() - began > TURN_S:
             await asyncio.sleep(0)
             began = loop.time()
-        yield document
+        yield position, document
 
 
-async def _applied(call: Call, results: _Results, id_: str, operation: Operation, name: str) -> Applied:
+async def _applied(call: Call, results: _Results, id_: str, operation: Operation, name: str, *more: Write) -> Applied:
     try:
-        return call.tenant.apply(id_, operation, name)
+        return call.tenant.apply(id_, operation, name, *more)
     except errors.TooManyPending:  # with the notifications that they cause, the documents before it may fill the store
         await results.durable()
-        return call.tenant.apply(id_, operation, name)
+        return call.tenant.apply(id_, operation, name, *more)
 
 
 async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
-    results = _Results()
-    async for document in _each(await _documents(call)):
+    key = call.headers.get(BATCH_HEADER)
+    if key is None:
+        return await _run_each(call, _Results(), prepare, name)
+    if "ngsild-snapshot" in call.headers:
+        raise errors.BadRequestData("the header Hanse-Batch is not for snapshots; leave it out")
+    keys = call.node.tenants[call.tenant.name].batch_keys
+    part = keys.part(f"{call.principal.kind}:{call.principal.id}", key)
+    async with part.turn:  # if it is sent again while the first is still at work, that one is waited for
+        results = await _run_each(call, _Results(part), prepare, name, keys)
+        if results.unstored:
+            await call.node.tenants[call.tenant.name].keep(results.unstored[-1])
+    return results
+
+
+async def _run_each(call: Call, results: _Results, prepare: Prepare, name: str, keys: BatchKeys | None = None) -> _Results:
+    part = results.part
+    async for position, document in _each(await _documents(call)):
         id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
+        if part is not None and part.is_done(position):
+            results.done_before(str(id_))
+            continue
+        is_marked = False
         try:
             if not isinstance(document, dict):
                 raise errors.BadRequestData("an entity is a JSON object")
             body, context = await call.contextual(document)
-            applied = await _applied(call, results, _id_of(body), prepare(body, context), name)
+            id_ = _id_of(body)
+            operation = prepare(body, context)
+            if part is None or keys is None:
+                applied = await _applied(call, results, id_, operation, name)
+            else:
+                is_marked = True
+                applied = await _applied(call, results, id_, operation, name, part.mark(position), *keys.obsolete())
+                if applied.committed is None:
+                    part.unmark(position)
         except (errors.NgsiLdError, InvalidInput) as error:
+            if part is not None and is_marked:
+                part.unmark(position)
             results.failed(id_, error)
             continue
         created = applied.change is not None and applied.change.kind == "created"
-        results.done(str(id_), created, applied.committed, _refused(applied.result, context))
+        results.done(position, id_, created, applied.committed, _refused(applied.result, context))
     await results.durable()
     return results
 
@@ -140,8 +192,8 @@ async def create(call: Call) -> ASGIApp:
     now = now_text()
     results = await _run(call, lambda body, context: creation(parse_entity(body, context, now), now), "create")
     if results.errors:
-        return call.answer(results.as_json(), status=207)
-    return call.answer(results.created, status=201)
+        return _told(call, results)
+    return call.answer(results.created, status=201, headers=results.headers())
 
 
 async def upsert(call: Call) -> ASGIApp:
@@ -159,9 +211,9 @@ async def upsert(call: Call) -> ASGIApp:
         return upserted
 
     results = await _run(call, prepare, "upsert")
-    if results.errors:
-        return call.answer(results.as_json(), status=207)
-    return call.answer(results.created, status=201) if results.created else call.no_content()
+    if results.created and not results.errors:
+        return call.answer(results.created, status=201, headers=results.headers())
+    return _told(call, results)
 
 
 def _typed(body: dict[str, Any], old: Entity) -> dict[str, Any]:
@@ -196,7 +248,9 @@ def _deletion(id_: str, now: str, old: Entity | None) -> Change:
 async def delete(call: Call) -> ASGIApp:
     now = now_text()
     results = _Results()
-    async for id_ in _each(await _documents(call)):
+    if BATCH_HEADER in call.headers:
+        raise errors.BadRequestData("the header Hanse-Batch is not for deletions; leave it out")
+    async for position, id_ in _each(await _documents(call)):
         try:
             if not isinstance(id_, str):
                 raise errors.BadRequestData("a batch of deletions is an array of ids")
@@ -205,13 +259,18 @@ async def delete(call: Call) -> ASGIApp:
         except (errors.NgsiLdError, InvalidInput) as error:
             results.failed(id_ if isinstance(id_, str) else None, error)
         else:
-            results.done(id_, False, applied.committed)
+            results.done(position, id_, False, applied.committed)
     await results.durable()
     return _told(call, results)
 
 
 def _told(call: Call, results: _Results) -> ASGIApp:
-    return call.answer(results.as_json(), status=207) if results.errors else call.no_content()
+    if results.errors:
+        return call.answer(results.as_json(), status=207, headers=results.headers())
+    answer = call.no_content()
+    for name, value in results.headers().items():
+        answer.add(name, value)
+    return answer
 
 
 paths: list[Path] = [
