@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
@@ -181,7 +182,7 @@ def test_public_keys_from_a_url_are_fetched_once_and_stay_if_fetching_fails() ->
 )
 def test_keys_that_cannot_be_used_are_refused(settings: dict[str, str], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        Identities(AccessSection(**settings))
+        Identities(msgspec.convert(settings, AccessSection))
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"keys": []}', '{"keys": [{"kty": "RSA"}]}', "rubbish"])
