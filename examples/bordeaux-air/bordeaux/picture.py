@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHADES: Final = {"high": "#7fb6d9", "medium": "#cfe5f2", "low": "#f4d9d0", None: "#ffffff"}
-WORDS: Final = {"high": "correctness high", "medium": "medium", "low": "low"}
+WORDS: Final = {"high": "correctness high", "medium": "medium", "low": "low", None: "not known"}
 LINE: Final = "#1a1a1a"
 TRUTH: Final = "#8a8a8a"
 MARK: Final = "#d55e00"
@@ -52,7 +52,7 @@ def _figure(by_street: Sequence[tuple[str, str, Sequence[Report]]], heard: Colle
         Line2D([], [], color=TRUTH, linestyle=":", label="what the analyser says"),
         Line2D([], [], color=MARK, linewidth=0.8, linestyle="--", label="above: unhealthy for sensitive groups"),
         Line2D([], [], color=MARK, marker="v", linestyle="", label="Bob is told"),
-        *(Patch(facecolor=SHADES[level], label=word) for level, word in WORDS.items()),
+        *(Patch(facecolor=SHADES[level], edgecolor=TRUTH, linewidth=0.4, label=word) for level, word in WORDS.items()),
     ]
     figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False, fontsize=9)
     return figure
