@@ -23,7 +23,7 @@ values = st.sampled_from(["40", "39.9", "40.0", "-1", "", "much", " 41 ", "4e1",
 
 
 def _attributes(*names: str) -> st.SearchStrategy[str]:
-    drawn = [st.just("") | st.builds(f" {name}='{{}}'".format, ids) for name in names]
+    drawn = [st.builds(f" {name}='{{}}'".format, ids) | st.just("") for name in names]
     return st.tuples(*drawn).map("".join)
 
 
@@ -45,7 +45,13 @@ _indicators = st.builds(
     st.lists(_criteria, max_size=2).map("".join),
     st.lists(_values, max_size=2).map("".join),
 )
-documents = st.builds("<o state='{}'>{}</o>".format, ids, st.lists(_indicators, max_size=3).map("".join))
+_simple = st.builds(
+    "<qocindicator id='{}'><qoccriterion id='10'><qocmetricdefinition id='15'/></qoccriterion>"
+    "<qocmetricvalue value='{}'/></qocindicator>".format,
+    ids,
+    values,
+)
+documents = st.builds("<o state='{}'>{}</o>".format, ids, st.lists(_simple | _indicators, max_size=3).map("".join))
 
 _fields = st.builds("@{}='{}'".format, st.sampled_from(["id", "name"]), ids)
 _operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
@@ -61,9 +67,18 @@ _conjuncts = st.one_of(
     st.builds("other/qocmetricvalue[{}]".format, _comparisons),
     st.builds("not(qocmetricvalue[{}])".format, _comparisons),
 )
-quality_constraints = st.builds(
-    "//qocindicator[{}]".format, st.lists(_conjuncts, min_size=1, max_size=4).map(" and ".join)
-) | st.builds("//qocindicator[{}][{}]".format, _conjuncts, _conjuncts)
+_paper_like = st.builds(
+    "//qocindicator[@id='{}'{} and qocmetricvalue[@value {} {}]]".format,
+    ids,
+    st.sampled_from(["", " and qoccriterion[@id='10']", " and qoccriterion[@id='10']/qocmetricdefinition[@id='15']"]),
+    _operators,
+    _constants,
+)
+quality_constraints = (
+    _paper_like
+    | st.builds("//qocindicator[{}]".format, st.lists(_conjuncts, min_size=1, max_size=4).map(" and ".join))
+    | st.builds("//qocindicator[{}][{}]".format, _conjuncts, _conjuncts)
+)
 constraints = quality_constraints | st.sampled_from(
     ["/o[@state='10']", "not(//qocindicator)", "count(//qocindicator) > 1", "//other"]
 )

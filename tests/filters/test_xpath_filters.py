@@ -138,12 +138,24 @@ def test_any_text_is_a_filter_or_is_refused(text: str) -> None:
     assert compiled.matches(document) is bool(result)
 
 
+@pytest.mark.parametrize("operator", ["=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("value", ["39.9", "40", "40.1", "40.00000000000001", "-40", "0.1", "x", ""])
+@pytest.mark.parametrize("constant", ["40", "'40'", "-40", "'40.0'", "0.10", "'0.10'"])
+def test_the_atom_of_a_comparison_says_what_xpath_says(operator: str, value: str, constant: str) -> None:
+    text = f"<o><qocindicator id='10'><qocmetricvalue value='{value}'/></qocindicator></o>"
+    _check_atom(f"//qocindicator[@id='10' and qocmetricvalue[@value {operator} {constant}]]", text)
+
+
 @given(quality_constraints, documents)
 @settings(max_examples=500)
 def test_the_atom_of_a_constraint_says_what_xpath_says(constraint: str, text: str) -> None:
+    if compile_xpath(constraint).atom is not None:
+        _check_atom(constraint, text)
+
+
+def _check_atom(constraint: str, text: str) -> None:
     compiled, document = compile_xpath(constraint), parse_xml(text)
-    if compiled.atom is None:
-        return
+    assert compiled.atom is not None
     found = indicator_values(document, [lane_shape(compiled.atom.path)])
     there = found.get(compiled.atom.path)
     if compiled.atom.kind == "exists":
