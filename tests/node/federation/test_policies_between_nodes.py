@@ -80,9 +80,9 @@ class Node:
 
 
 @contextmanager
-def communities(folder: Path, strategy: str, policies: Mapping[str, str]) -> Iterator[dict[str, Node]]:
-    """a - b - c, each of a community of its own."""
-    (folder / "federation.toml").write_text(description("abc", ["ab", "bc"], strategy))
+def communities(folder: Path, strategy: str, policies: Mapping[str, str], rule: str = "") -> Iterator[dict[str, Node]]:
+    """a - b - c, each of a community of its own; `rule`: what crosses from a to b."""
+    (folder / "federation.toml").write_text(description("abc", [f"ab {rule}", "bc"], strategy))
     with ExitStack() as stack:
         found = {name: stack.enter_context(running(folder, name, policies.get(name, ""))) for name in "abc"}
         all_there(found)
@@ -154,6 +154,23 @@ def _values(attribute: Any) -> list[Any]:
 def _nothing(queue: Queue[Any]) -> None:
     with pytest.raises(Empty):
         queue.get(timeout=0.5)
+
+
+@pytest.mark.parametrize("strategy", ["advertised", "scoped"])
+def test_export_rules_count_as_well(strategy: str, tmp_path: Path) -> None:
+    """What the policy leaves for c goes to it under the rules of all links between, though b may not see it."""
+    every = POLICIES.replace('["", "temperature"].contains(resource.attribute)', 'resource.attribute != "occupancy"')
+    rule = "export = { deny_attributes = ['humidity'] }"
+    with communities(tmp_path, strategy, {"a": every}, rule) as nodes, receiver() as (uri, far):
+        nodes["c"].subscribe(uri)
+        nodes["a"].create(humidity={"type": "Property", "value": MANY + 3})
+        told = far.get(timeout=WAIT_S)["data"][0]
+        assert told["temperature"]["value"] == 20
+        assert "humidity" not in told
+        assert "humidity" not in nodes["c"].get("/ngsi-ld/v1/entities/urn:room:1")
+        assert "occupancy" not in told
+        assert b"urn:room:1" not in _files(tmp_path, "b")
+        assert str(MANY + 3).encode() not in _files(tmp_path, "c")
 
 
 def test_filters_of_another_community_see_its_view(tmp_path: Path) -> None:
