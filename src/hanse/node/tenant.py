@@ -46,6 +46,7 @@ from hanse.routing import messages as m
 from hanse.routing.federation import Node as FederatedNode
 
 if TYPE_CHECKING:
+    from hanse.ngsild.query import TypeQuery
     from hanse.ngsild.registrations import Sought
     from hanse.node.access.access import Access
     from hanse.node.access.views import Sight
@@ -60,6 +61,7 @@ EXPIRY_S = 1.0  # how often transient entities that have ended are removed; nobo
 DEFAULT_TENANT = ""
 
 T = TypeVar("T", bound="Change | Outcome | None")
+L = TypeVar("L")
 
 log = structlog.get_logger("hanse.node")
 
@@ -151,6 +153,17 @@ class Tenant:
     def providers(self, sought: Sought) -> list[Provider]:
         """Who else may have what is sought: the context sources that have registered."""
         return self.distributed.registered(sought)
+
+    # --- for whom things are done; a `SeenTenant` knows better -------------------------------------------------------
+
+    sees_part = False  # whether something may be hidden
+
+    def looked_at(self, what: L) -> L | None:
+        """What other sources have answered (an entity, the past of one, types, attributes), as it is to be seen."""
+        return what
+
+    def may_forward(self, types: TypeQuery, id_: str, names: frozenset[str] | None) -> None:
+        """Raises unless these attributes of an entity may be published at other sources; None: all of it."""
 
     def sight_of_owner(self, kind: str, id_: str) -> Sight | None:
         """What the owner of a subscription, a client or a snapshot sees; None: everything, there being no policies."""

@@ -387,9 +387,3 @@ class SeenNotifier:
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
-
-
-class NoSources:
-    """Other sources do not know for whom this node asks: what is asked on behalf of someone is answered from here."""
-
-    is_any = False

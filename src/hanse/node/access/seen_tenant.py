@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from hanse.ngsild.errors import NgsiLdError
 from hanse.ngsild.operations import Outcome
 from hanse.node.access.seen_parts import (
-    NoSources,
     SeenEntityMaps,
     SeenNative,
     SeenNotifier,
@@ -22,12 +21,14 @@ from hanse.node.access.seen_parts import (
     SeenSubscriptions,
 )
 from hanse.node.access.seen_store import SeenStore
-from hanse.node.tenant import Tenant
+from hanse.node.tenant import L, Tenant
+from hanse.policies import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hanse.ngsild.entity import Change, Entity
+    from hanse.ngsild.query import TypeQuery
     from hanse.ngsild.registrations import Sought
     from hanse.node.access.views import Sight
     from hanse.node.distributed.sources import Provider
@@ -49,7 +50,7 @@ class SeenTenant(Tenant):
         self.measure = tenant.measure
         self.on_change = tenant.on_change  # only to be woken by
         self.remote_subscriptions = SeenRemoteSubscriptions(self)
-        self.distributed = cast("Any", NoSources())
+        self.distributed = tenant.distributed
         self.store = SeenStore(tenant.store, sight)
 
     @cached_property
@@ -80,8 +81,19 @@ class SeenTenant(Tenant):
     def router(self) -> Router:  # type: ignore[override]
         return cast("Router", _SeenRouter(self))
 
-    def providers(self, _sought: Sought) -> list[Provider]:
-        return []
+    sees_part = True
+
+    def providers(self, sought: Sought) -> list[Provider]:
+        return self.real.providers(sought)
+
+    def looked_at(self, what: L) -> L | None:
+        return cast("L | None", self.sight.of_others(what))
+
+    def may_forward(self, types: TypeQuery, id_: str, names: frozenset[str] | None) -> None:
+        known = self.real.store.latest(id_)
+        said = known.types if known is not None else tuple(name for some in types for name in some)
+        resource = Resource(types=said, id=id_, tenant=self.name)
+        self.sight.check("publish", resource, names or (), id_, is_whole=names is None)
 
     def apply(
         self, id_: str, operation: Callable[[Entity | None], Any], name: str, *more: Write, even_expired: bool = False

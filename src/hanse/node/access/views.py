@@ -11,8 +11,9 @@ import msgspec
 
 from hanse.ngsild.entity import LOCATION, AttributeChange, Change, Entity, now_text
 from hanse.ngsild.subscriptions import is_reclassified
-from hanse.ngsild.temporal import SCOPE
+from hanse.ngsild.temporal import SCOPE, Evolution
 from hanse.node.access.errors import refusal
+from hanse.node.store.discovery import AttributeInfo, TypeInfo
 from hanse.policies import Resource, attributes_seen, view
 from hanse.policies.obfuscation import obfuscated, positions, removes
 from hanse.policies.resources import quality_of, scopes_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hanse.model import Advertisement, Notification, Subscription
     from hanse.ngsild.entity import Attributes, Instance
     from hanse.ngsild.quality import Measure
-    from hanse.ngsild.temporal import Evolution, Series
+    from hanse.ngsild.temporal import Series
     from hanse.node.access.access import Access
     from hanse.policies import Action, Decision, Obfuscation, PolicySet, Principal
 
@@ -140,6 +141,30 @@ class Sight:
         if place is not None and attribute == LOCATION and "areas" in self.policies.mentions("read"):
             whole = msgspec.structs.replace(whole, areas=self.policies.areas_of(places({LOCATION: [place]})))
         return self.policies.decide(self.principal, "read", whole.of(attribute))
+
+    def of_others(self, what: Any) -> Any:
+        """What another source has answered, as far as it may be seen here; None: not at all."""
+        if isinstance(what, Entity):
+            return self.entity(what)
+        if isinstance(what, Evolution):
+            return what if self.evolution(what) else None
+        if isinstance(what, TypeInfo):
+            return self._type(what)
+        if isinstance(what, AttributeInfo):
+            types = {name for name in what.types if self._sees(name, what.name)}
+            return AttributeInfo(what.name, what.entities, what.kinds, types) if types else None
+        if isinstance(what, list):
+            return [seen for part in what if (seen := self.of_others(part)) is not None]
+        return None  # what nobody has thought of
+
+    def _type(self, info: TypeInfo) -> TypeInfo | None:
+        attributes = {name: kinds for name, kinds in info.attributes.items() if self._sees(info.name, name)}
+        return TypeInfo(info.name, info.entities, attributes) if attributes or self._sees(info.name, "") else None
+
+    def _sees(self, type_: str, attribute: str) -> bool:
+        whole = Resource(types=(type_,), tenant=self.tenant)
+        decision = self.policies.decide(self.principal, "read", whole.of(attribute))
+        return decision.allowed and not removes(decision.obfuscations)
 
     def evolution(self, evolution: Evolution) -> bool:
         """Leave of the past of something elsewhere what may be seen; False: nothing."""

@@ -186,6 +186,12 @@ async def _distribute(
     selector = EntitySelector(known_types(call, document.id, body, context), (document.id,))
     division = divide([p.registration for p in providers], selector, names, operation, SINGLE[operation])
     parts.ids[document.id] = None
+    try:
+        if division.shares:
+            call.tenant.may_forward(selector.types, document.id, names)
+    except NgsiLdError as refused:
+        parts.failures.append(Failure(refused.problem(), refused.status, names, None, document.id))
+        return
     by_id = {provider.registration.id: provider for provider in providers}
     if division.is_local:
         parts.local.append(rest_of(body, context, division.taken) if body is not None else document.given)
@@ -277,7 +283,7 @@ def purged(handler: Handler) -> Handler:
 
 async def _purge(call: Call, handler: Handler) -> ASGIApp:
     answer = await handler(call)
-    if call.flag("local"):
+    if call.flag("local") or call.tenant.sees_part:  # what a source would purge, nobody could look at before
         return answer
     context = await call.context()
     asked = parse_query(call.params, context, call.node.settings.limits, call.criteria)

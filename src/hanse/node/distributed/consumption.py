@@ -126,7 +126,8 @@ class Reading:
             return None
         if asked.order_by:
             raise BadRequestData("what several sources answer has no order but that of ids; leave orderBy out, or say local=true")
-        split = self.call.flag("splitEntities")
+        # who sees only a part of things is answered by what he sees of the whole
+        split = self.call.flag("splitEntities") or self.tenant.sees_part
         limits = self.call.node.settings.limits
         needed = min(limits.page_max, asked.offset + asked.limit) if not split else limits.page_max
         if asked.offset + asked.limit > limits.page_max:
@@ -200,7 +201,9 @@ class Reading:
         found: list[T] = []
         for body in reply.data if isinstance(reply.data, list) else [reply.data]:
             try:
-                found.append(read(body, reply.context))
+                seen = self.tenant.looked_at(read(body, reply.context))
+                if seen is not None:
+                    found.append(seen)
             except (NgsiLdError, InvalidInput) as error:
                 self.failures.append(NoReply(provider, INVALID, f"the source answers what is no entity: {error}"[:300]))
                 break

@@ -89,6 +89,8 @@ async def _pages(
     """What sources answer."""
     if asked.aggregation is not None:
         return []
+    if reading.tenant.sees_part and (query.q or query.geo or query.scope_q or query.quality):
+        return []  # sources would answer by what they have, and so tell more than may be seen
     temporal = await _temporal(reading)
     providers = reading.providers(query.selectors, context)  # of those, too, that do not say of which time they are
     providers |= reading.providers(query.selectors, context, parse_time_query(temporal) if "timerel" in temporal else ALWAYS)

@@ -86,6 +86,7 @@ async def _provide(call: Call, handler: Handler, operation: Operation) -> ASGIAp
     division = divide([p.registration for p in subject.providers], subject.selector, subject.names, operation.name)
     if not division.shares and not division.refused:
         return await handler(call)
+    call.tenant.may_forward(subject.selector.types, subject.id, subject.names)
     failures: list[Failure] = []
     done: set[str] = set()
     parts = len(division.shares) + len(division.refused) + division.is_local
