@@ -196,6 +196,29 @@ def test_a_text_is_the_number_that_xpath_makes_of_it(text: str) -> None:
     assert number == expected or (isnan(number) and isnan(expected))
 
 
+def test_numbers_are_rounded_as_xpath_rounds_them() -> None:
+    texts = [f"{whole}.{fraction:05}" for whole in (0, 7, 812, 40_123) for fraction in range(0, 100_000, 97)]
+    number = etree.XPath("number($text)")
+    assert [xpath_number(text) for text in texts] == [number(etree.Element("a"), text=text) for text in texts]
+    assert any(xpath_number(text) != float(text) for text in texts)  # else Python's would do
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<x:qocmetricvalue xmlns:x='u:x' value='50'/>",
+        "<other><qocmetricvalue value='50'/></other>",
+        "<qoccriterion id='1'><qocmetricvalue value='50'/></qoccriterion>",
+        "<!-- <qocmetricvalue value='50'/> -->",
+        "<qocmetricvalue value='30'/><qocmetricvalue value='50'/>",
+        "<qocindicator id='11'><qocmetricvalue value='50'/></qocindicator>",
+    ],
+)
+def test_what_looks_like_a_value_is_one_where_xpath_finds_it(inside: str) -> None:
+    text = f"<o><qocindicator id='10'>{inside}</qocindicator></o>"
+    _check_atom("//qocindicator[@id='10' and qocmetricvalue[@value > 40]]", text)
+
+
 def test_an_expression_is_evaluated_once_for_a_document() -> None:
     document = parse_xml(SHELF)
     first, again = compile_xpath("//book[ @lang = 'de' ]"), compile_xpath('//book[@lang="de"]')

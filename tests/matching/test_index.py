@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.xml_examples import LISTING_1, OBSERVATION, constraints, documents
 
 from hanse.matching import MatchIndex, ladder, satisfies
+from hanse.matching.many import Many
 from hanse.model import WORLD, Circle, InvalidInput, Location, Notification, Polygon, Selector, Subscription
 
 if TYPE_CHECKING:
@@ -335,6 +336,19 @@ def test_a_wrong_filter_changes_nothing(index: MatchIndex, wrong: dict[str, Any]
     with pytest.raises(InvalidInput):
         index.add(Subscription(id="s", client="c", **wrong))
     assert found(index, notification()) == ["s"]
+
+
+def test_a_lane_that_nobody_asks_for_any_more_is_forgotten() -> None:
+    index = MatchIndex(0)
+    index.add(Subscription(id="stays", client="c", q="a>1"))
+    for n in range(20):
+        index.add(Subscription(id=f"s{n}", client="c", quality=f"x{n}.precision>=4"))
+    for n in range(20):
+        index.remove(f"s{n}")
+    (partition,) = index._any.values()
+    assert isinstance(partition, Many)
+    assert len(partition._access._ladders) == len(partition._access._ladders_on) == 1
+    assert found(index, notification(attributes={"a": 2})) == ["stays"]
 
 
 def test_thresholds_come_and_go() -> None:
