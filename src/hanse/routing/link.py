@@ -201,6 +201,11 @@ class ReliableLink:
             self._early_bytes -= _size(early)
             output.messages.append(early)
 
+    @property
+    def pause_ms(self) -> int:
+        """How long it waits now before it sends again."""
+        return self._pause_ms
+
     def hurry(self) -> None:
         """The other end is there again: the next tick sends at once, whatever pause there was."""
         self._retry_at_ms = None

@@ -470,6 +470,7 @@ class Host:
         if known is None or known.signed is None:
             return  # whoever is not believed is told nothing
         self.heard_ms[sender] = now_ms()
+        self.links.nudge(sender, now_ms())
         if hello.models != self.tenant.models.digest() and sender in self._federation.neighbours[self.node]:
             self._compare_models(sender)
         if news := self.knowledge.newer_than(hello.known):
@@ -555,9 +556,9 @@ class Host:
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _deaf(self) -> set[str]:
-        """Neighbours that are heard but not seen: zenoh may lose what they declared when a link comes back after a long stall."""
-        lately = now_ms() - int(2 * HELLO_S * 1000)
-        return {n for n in self._federation.neighbours[self.node] if n not in self.alive and self.heard_ms.get(n, 0) > lately}
+        """Nodes that are heard but not seen: zenoh may lose what they declared when a link comes back after a long stall."""
+        lately = now_ms() - int(HELLO_S * 1000)  # not longer: one that was heard and then stopped is not seen any more either
+        return {n for n in self._federation.others[self.node] if n not in self.alive and self.heard_ms.get(n, 0) > lately}
 
     async def _tick(self) -> None:
         hello_at = broker_at = asyncio.get_running_loop().time()
@@ -582,7 +583,7 @@ class Host:
                 if now - hello_at >= HELLO_S:
                     hello_at = now
                     deaf = self._deaf()
-                    # someone else had the port; or a neighbour is half forgotten
+                    # someone else had the port; or a node is half forgotten
                     if not self.transport.is_open or deaf & was_deaf:
                         log.warning("opening the links again", because_of=sorted(deaf))
                         deaf = set()

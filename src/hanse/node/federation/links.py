@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EARLY_BYTES_MAX: Final = 1 << 16  # of a message that comes before its turn and is remembered; larger ones have to come again
 FRAME_BYTES_AT_ONCE: Final = 1 << 20  # of frames in one packet, beyond which another one begins
 FRAMES_AT_ONCE: Final = 128  # likewise: so that the other end handles some while more are on their way
+PATIENCE_MS: Final = 4_000  # a pause that is not cut short whenever the other end is heard
 
 
 class _Peer:
@@ -115,6 +116,12 @@ class Links:
         if end is not None and end.rows:
             end.link.hurry()
             self._stage(peer, end.link.tick(now_ms))
+
+    def nudge(self, peer: str, now_ms: int) -> None:
+        """The other end was heard: if what waits for it waits for long, it may as well try now."""
+        end = self._peers.get(peer)
+        if end is not None and end.link.pause_ms > PATIENCE_MS:
+            self.greet(peer, now_ms)
 
     def revise(self, peer: str, revised: Callable[[bytes], bytes]) -> int:
         """What waits for a neighbour, in the form in which it may go there now; gives how much of it is another."""

@@ -28,6 +28,7 @@ WAITING_MAX: Final = 10_000  # samples that the loop has not taken yet; what is 
 WAITING_BYTES_MAX: Final = 256 << 20  # of these
 SLICE_S: Final = 0.01  # of the loop's time that is given to them at once
 RPC_S: Final = 30.0
+REOPEN_S: Final = 1.0  # others have to notice that a session is over: what comes back at once they know by half, and for ever
 CLIENT_MS: Final = 3_000  # within which a straight way must be open
 
 Heard = Callable[[str, bytes], None]  # from whom, as the key says, and what
@@ -58,9 +59,11 @@ class Transport:
         self._inbox_bytes = 0
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed_s = -REOPEN_S
 
     async def open(self, listen: list[str], connect: list[str], tls: tuple[Path, Path, Path] | None) -> None:
         self._loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._closed_s + REOPEN_S - time.monotonic())
         config = _config(listen, connect, tls)
         self._straight.open(lambda addresses: _config([], addresses, tls, mode="client"))
         try:
@@ -85,6 +88,7 @@ class Transport:
             self._publishers.clear()
             self._declared.clear()
             await asyncio.to_thread(session.close)
+            self._closed_s = time.monotonic()
 
     @property
     def is_open(self) -> bool:
