@@ -168,9 +168,13 @@ def test_what_fails_denies_and_is_told() -> None:
         """,
         attributes={"clearance": "number"},
     )
-    decision = policies.decide(CHIEF, "read", OCCUPANCY)
+    told: list[str] = []
+    policies.tell = told.append
+    decision = policies.with_overrides(()).decide(CHIEF, "read", OCCUPANCY)
     assert not decision.allowed
     assert decision.is_forbidden
+    assert len(told) == 1
+    assert "overflow" in told[0]
     assert any("overflow" in error for error in decision.errors)
     assert any("what fails denies" in line for line in explain(policies, CHIEF, "read", OCCUPANCY).lines)
 

@@ -168,6 +168,9 @@ class Registrations:
 
     # --- the broker -------------------------------------------------------------------------------------------------
 
+    def ids(self) -> list[str]:
+        return list(self._kept)
+
     def clients(self) -> list[str]:
         """The names that they have at the broker."""
         return [CLIENT + id_ for id_ in self._kept]

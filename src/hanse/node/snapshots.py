@@ -86,6 +86,9 @@ class Snapshots:
         for place in list(self._open):
             await self._close(place)
 
+    def ids(self) -> list[str]:
+        return list(self._kept)
+
     def bounds(self) -> dict[str, tuple[int, int | None]]:
         return {"snapshots": (len(self._kept), SNAPSHOTS_MAX)}
 

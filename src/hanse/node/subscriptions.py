@@ -222,6 +222,9 @@ class Subscriptions:
         if all(live.context.link_url != context.link_url for live in self._live.values()):
             await self._tenant.contexts.release(context)
 
+    def ids(self) -> list[str]:
+        return list(self._live)
+
     def clients(self) -> list[str]:
         """The names that they have at the broker."""
         return [CLIENT + id_ for id_ in self._live]

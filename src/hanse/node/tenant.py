@@ -25,7 +25,7 @@ from hanse.ngsild.geofences import EVENT_GEOFENCE, event_geofence, place
 from hanse.ngsild.operations import Outcome, expire
 from hanse.ngsild.quality import NO_QUALITY
 from hanse.ngsild.subscriptions import news
-from hanse.node.access.owners import Owners
+from hanse.node.access.owners import CLIENT, REGISTRATION, SNAPSHOT, SUBSCRIPTION, Owners
 from hanse.node.batch_keys import BatchKeys
 from hanse.node.contexts import ContextService
 from hanse.node.distributed.forward import Distributed
@@ -133,6 +133,15 @@ class Tenant:
         await self.entity_maps.start()
         await self.snapshots.start()
         self.transient.restore()
+        if self.access is not None:
+            await self.owners.keep_only(
+                {
+                    SUBSCRIPTION: self.subscriptions.ids(),
+                    CLIENT: [client.name for client in self.native.clients()],
+                    REGISTRATION: self.registrations.ids(),
+                    SNAPSHOT: self.snapshots.ids(),
+                }
+            )
         self.router.keep_only({*self.subscriptions.clients(), *self.registrations.clients()})
         await self.router.start()
         self._sweeper = asyncio.create_task(self._sweep())

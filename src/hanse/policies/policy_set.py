@@ -14,7 +14,7 @@ one decision serves them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from math import ceil, floor
 from threading import Lock
@@ -85,7 +85,10 @@ class PolicySet:
         areas: Mapping[str, Geofence],
         overrides: tuple[Override, ...] = (),
         added: tuple[Policy, ...] = (),
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`tell` is told what goes wrong while policies are evaluated."""
+        self.tell = tell
         self.policies = policies
         self.added = added  # of overrides
         self.overrides = overrides
@@ -148,6 +151,7 @@ class PolicySet:
             areas=self.areas,
             overrides=overrides,
             added=tuple(added),
+            tell=self.tell,
         )
 
     def _of_override(self, override: Override) -> list[Policy]:
@@ -205,6 +209,7 @@ class PolicySet:
         """The same, asked of Cedar, whatever is remembered."""
         verdict = self.asked(self._engine, principal, action, resource)
         if verdict.errors:
+            self.tell(f"{principal} may not {action}, because a policy failed: {verdict.errors[0]}")
             return Decision(False, verdict.policies, errors=verdict.errors)
         if verdict.allowed:
             return Decision(True, verdict.policies, self.obfuscations(verdict.policies))

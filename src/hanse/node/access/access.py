@@ -93,7 +93,9 @@ class Access:
 
     def _read(self) -> PolicySet:
         settings = self._settings
-        return load_policies(settings.access.policies, settings, self._areas)
+        policies = load_policies(settings.access.policies, settings, self._areas)
+        policies.tell = lambda what: log.warning("a policy failed, so the answer is no", what=what)
+        return policies
 
     def reload(self) -> PolicySet:
         """Read the policies again; if they cannot be used, those that there are stay. Raises InvalidInput."""

@@ -15,6 +15,8 @@ from hanse.node.store import DeleteDocument, PutDocument
 from hanse.policies import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from hanse.node.store import Store
 
 KIND: Final = "owner"
@@ -55,6 +57,14 @@ class Owners:
         self._all()[_key(kind, id_)] = principal
         if is_kept:
             await self._store.submit(PutDocument(KIND, _key(kind, id_), _encode(principal)))
+
+    async def keep_only(self, there: Mapping[str, Collection[str]]) -> None:
+        """Forget whose things are that are no more: by kind, the ids of those that there are."""
+        gone = [key for key in self._all() if (parts := key.partition("\n"))[2] not in there.get(parts[0], ())]
+        for key in gone:
+            del self._all()[key]
+        if gone:
+            await self._store.submit(*(DeleteDocument(KIND, key) for key in gone))
 
     async def forget(self, kind: str, id_: str) -> None:
         if self._all().pop(_key(kind, id_), None) is not None:

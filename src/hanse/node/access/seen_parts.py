@@ -20,7 +20,7 @@ from hanse.node.native import Native
 from hanse.node.registrations import Registrations
 from hanse.node.snapshots import Snapshots
 from hanse.node.subscriptions import Subscriptions
-from hanse.policies import Resource, resource_of
+from hanse.policies import ANONYMOUS, Resource, resource_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,10 @@ class Ownership:
         if not self.has(id_):
             raise ResourceNotFound(f"there is no {what} {id_!r}")
 
-    async def take(self, id_: str, *, is_kept: bool = True) -> None:
+    async def take(self, id_: str, *, is_kept: bool = True, by_anyone: bool = False) -> None:
+        """Raises Forbidden: what is nobody's in particular would be everybody's."""
+        if self._seen.sight.principal == ANONYMOUS and not by_anyone:
+            raise Forbidden(f"say who you are, by a token: a {self._kind} belongs to someone")
         await self._owners.put(self._kind, id_, self._seen.sight.principal, is_kept=is_kept)
 
     async def give_up(self, id_: str) -> None:
@@ -87,7 +90,8 @@ class SeenSubscriptions(Subscriptions):
         self._check(subscription)
         if subscription.id in self._real:
             raise AlreadyExists(f"there is a subscription {subscription.id!r} already; choose another id")
-        await self._own.take(subscription.id, is_kept=is_kept)  # first, so that it is never told more than its owner may see
+        # first, so that it is never told more than its owner may see; policies have decided whether that may be anyone
+        await self._own.take(subscription.id, is_kept=is_kept, by_anyone=True)
         try:
             return await self._real.add(subscription, is_kept=is_kept)
         except BaseException:
@@ -254,7 +258,7 @@ class SeenRegistrations(Registrations):
     async def create(self, registration: Registration) -> None:
         self._check(registration)
         await self._real.create(registration)
-        await self._own.take(registration.id)
+        await self._own.take(registration.id, by_anyone=True)
 
     async def replace(self, old: Registration, new: Registration) -> None:
         self._own.check(old.id, "registration")

@@ -224,12 +224,14 @@ class SeeingSearcher(Searcher):
     def _may(self, id_: str, attribute: str, instance: bytes) -> bool:
         if attribute == SCOPE:
             return self._whole(id_) is not None  # scopes are the entity's, and whether that is seen is asked of it
-        if attribute == LOCATION and (whole := self._whole(id_)) is not None:
-            return _shows(self.sight.of_attribute(whole, attribute, _instance(instance)))
-        return _shows(self._decision(id_, attribute))
+        return _shows(self._about(id_, attribute, instance))
+
+    def _about(self, id_: str, attribute: str, instance: bytes) -> Decision | None:
+        whole = self._whole(id_) if attribute == LOCATION else None
+        return self._decision(id_, attribute) if whole is None else self.sight.of_attribute(whole, attribute, _instance(instance))
 
     def _seen(self, id_: str, attribute: str, instance: bytes) -> bytes:
-        decision = None if attribute == SCOPE else self._decision(id_, attribute)
+        decision = None if attribute == SCOPE else self._about(id_, attribute, instance)
         if decision is None or not decision.obfuscations:
             return instance
         return _encode(obfuscated(_instance(instance), decision.obfuscations))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from hanse.node.access.errors import Forbidden
 from hanse.node.access.seen_search import SeeingSearcher
@@ -18,7 +19,7 @@ from hanse.node.store.history_writes import (
     RemoveEvolution,
     RemoveInstance,
 )
-from hanse.policies import Resource
+from hanse.policies import PolicySet, Principal, Resource
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
     from hanse.node.access.views import Sight
     from hanse.node.store import AttributeInfo, Found, TypeInfo, Write
 
-LOOKED_BACK_MAX: Final = 10_000  # records of the log that are looked at for the newest one that is seen
+LOOKED_BACK_MAX: Final = 1_000  # records of the log that are looked at for the newest one that is seen
+ENDS_KEPT: Final = 1_000  # principals of whom it is remembered up to where the log was looked at
+
+# of each store, by principal: the policies that held, the newest record that was looked at, and the newest that is seen
+_ENDS: WeakKeyDictionary[Store, dict[Principal, tuple[PolicySet, int, int]]] = WeakKeyDictionary()
 
 T = TypeVar("T")
 
@@ -73,18 +78,31 @@ class SeenStore(Store):
         return self._real.log_start()
 
     def log_end(self) -> int:
-        """The newest record that is seen: who waits for more is not woken by what is hidden."""
-        newest = self._real.log_end()
-        searcher = self._real.here(SeeingSearcher)
-        oldest = max(0, newest - LOOKED_BACK_MAX)
+        """The newest record that is seen: who waits for more is not woken by what is hidden.
 
-        def look() -> int:
-            row = searcher.connection.execute(
-                "SELECT offset FROM log WHERE offset > ? ORDER BY offset DESC LIMIT 1", (oldest,)
-            ).fetchone()
-            return int(row[0]) if row is not None else oldest
+        What has been looked at is remembered, so that who asks again and again costs little.
+        """
+        newest, policies, principal = self._real.log_end(), self._sight.policies, self._sight.principal
+        ends = _ENDS.setdefault(self._real, {})
+        asked, looked_at, end = ends.get(principal, (policies, 0, 0))
+        if asked is not policies:
+            looked_at = end = 0
+        oldest = max(looked_at, newest - LOOKED_BACK_MAX)
+        if newest > looked_at:
+            searcher = self._real.here(SeeingSearcher)
 
-        return searcher.look(self._sight, look)
+            def look() -> int:
+                row = searcher.connection.execute(
+                    "SELECT offset FROM log WHERE offset > ? ORDER BY offset DESC LIMIT 1", (oldest,)
+                ).fetchone()
+                # between what was looked at before and now there may be something that is seen: it is behind nobody's end
+                return int(row[0]) if row is not None else max(end, oldest if oldest > looked_at else 0)
+
+            end = searcher.look(self._sight, look)
+        if len(ends) >= ENDS_KEPT:
+            ends.clear()
+        ends[principal] = policies, newest, end
+        return end
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
