@@ -8,9 +8,9 @@ takes: what is lost on either way is sent again by its link, and what is said is
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
@@ -37,7 +37,7 @@ def beyond_neighbours(host: Host, node: str) -> tuple[str, ...]:
 
 
 class _Way:
-    __slots__ = ("is_up", "looked_s", "opening", "publisher", "session")
+    """To one node. Its session is opened in a thread, which may be at it still when nobody wants it any more."""
 
     def __init__(self) -> None:
         self.session: Any = None
@@ -45,6 +45,28 @@ class _Way:
         self.is_up = False
         self.looked_s = 0.0
         self.opening: asyncio.Task[None] | None = None
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def open(self, config: Any, alive: str) -> None:
+        """In a thread. There is a session afterwards if the node is seen on it: not if nobody is there, or someone else."""
+        try:
+            session = zenoh.open(config)
+        except zenoh.ZError:
+            return
+        is_seen = any(reply.ok is not None for reply in session.liveliness().get(alive, timeout=ALIVE_S))
+        with self._lock:
+            if is_seen and not self._is_over:
+                self.session = session
+                return
+        session.close()  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """In a thread."""
+        with self._lock:
+            self._is_over = True
+        if self.session is not None:
+            self.session.close()
 
 
 class StraightWays:
@@ -68,10 +90,7 @@ class StraightWays:
         for way in ways.values():
             if way.opening is not None:
                 way.opening.cancel()
-                with suppress(asyncio.CancelledError):
-                    await way.opening
-            if way.session is not None:
-                await asyncio.to_thread(way.session.close)
+            await asyncio.to_thread(way.close)
 
     def publisher(self, node: str) -> Any:
         """What sends to a node straight; None: it has to go the other way, at least for now."""
@@ -98,14 +117,12 @@ class StraightWays:
     async def _open(self, node: str, way: _Way) -> None:
         config = self._config
         addresses = [address for address in self._addresses(node) if not any(host in address for host in _NOWHERE)]
-        session = None
         if addresses and config is not None:
-            session = await asyncio.to_thread(_opened, config(addresses), self._alive(node))
-        if session is None:
+            await asyncio.to_thread(way.open, config(addresses), self._alive(node))
+        if way.session is None:
             await asyncio.sleep(AGAIN_S)
         else:
-            way.session = session
-            way.publisher = declared(session, self._key(node))
+            way.publisher = declared(way.session, self._key(node))
             way.is_up = True
             log.debug("there is a straight way", node=node)
         way.opening = None
@@ -114,15 +131,3 @@ class StraightWays:
 def declared(session: Any, key: str) -> Any:
     """What sends to a key at once, and drops what a slow peer does not take: links send it again."""
     return session.declare_publisher(key, congestion_control=zenoh.CongestionControl.DROP, express=True)
-
-
-def _opened(config: Any, alive: str) -> Any:
-    """A session on which a node is seen; None if nobody is there, or it is someone else."""
-    try:
-        session = zenoh.open(config)
-    except zenoh.ZError:
-        return None
-    if any(reply.ok is not None for reply in session.liveliness().get(alive, timeout=ALIVE_S)):
-        return session
-    session.close()  # type: ignore[no-untyped-call]
-    return None
