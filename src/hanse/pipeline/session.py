@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +44,6 @@ _DRIVER: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    "spark.sql.shuffle.partitions": "",  # by the number of cores
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
@@ -62,6 +62,7 @@ def session(app: str, master: str = LOCAL, **conf: object) -> SparkSession:
         is_local = master.startswith("local")
         _set_environment(is_local=is_local)
         settings |= _DRIVER
+        settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), f"hanse-warehouse-{os.getuid()}"))  # not just here
         if is_local:
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings["spark.sql.shuffle.partitions"] = str(cores(master)) if is_local else "16"

@@ -17,7 +17,7 @@ _STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\s*")
 # the last line of a Python traceback, which may be nested in the text of a Java exception
 _PYTHON: Final = re.compile(r"^(?:[A-Za-z_][\w]*\.)*([A-Z]\w*|\w*Error|\w*Exception): ?(.*)$", re.MULTILINE)
 _JAVA: Final = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): ?")
-_PLAIN: Final = frozenset({"InvalidInput", "PySparkException", "RuntimeError", "ValueError"})
+_PLAIN: Final = frozenset({"InvalidInput", "NodeAway", "PySparkException", "RuntimeError", "ValueError"})
 _GATEWAY: Final = "Java did not start; its own message is above"
 
 

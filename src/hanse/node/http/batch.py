@@ -46,9 +46,12 @@ class _Results:
         self.errors: list[dict[str, Any]] = []
         self._pending: list[tuple[int, str, bool, asyncio.Future[None], Exception | None]] = []
 
-    def failed(self, id_: str | None, error: Exception) -> None:
+    def failed(self, position: int, id_: str | None, error: Exception) -> None:
         problem = error if isinstance(error, errors.NgsiLdError) else errors.BadRequestData(str(error))
-        self.errors.append(({"entityId": id_} if id_ else {}) | {"error": problem.problem()})
+        named: dict[str, Any] = {"entityId": id_} if id_ else {}
+        if self.part is not None:  # who names a batch wants to know which of its documents it was
+            named["position"] = position
+        self.errors.append(named | {"error": problem.problem()})
 
     def done(
         self,
@@ -60,7 +63,7 @@ class _Results:
     ) -> None:
         """Done as far as it could be: `refused` says what of it could not."""
         if committed is None:
-            self._settle(id_, created, refused)
+            self._settle(position, id_, created, refused)
         else:
             self._pending.append((position, id_, created, committed, refused))
 
@@ -68,9 +71,9 @@ class _Results:
         self.repeated += 1
         self.success.append(id_)
 
-    def _settle(self, id_: str, created: bool, refused: Exception | None) -> None:
+    def _settle(self, position: int, id_: str, created: bool, refused: Exception | None) -> None:
         if refused is not None:
-            self.failed(id_, refused)
+            self.failed(position, id_, refused)
         else:
             (self.created if created else self.success).append(id_)
 
@@ -81,11 +84,11 @@ class _Results:
             try:
                 await committed
             except errors.NgsiLdError as error:
-                self.failed(id_, error)
+                self.failed(position, id_, error)
                 if self.part is not None:
                     self.unstored.append(self.part.unmark(position))
             else:
-                self._settle(id_, created, refused)
+                self._settle(position, id_, created, refused)
 
     def headers(self) -> dict[str, str]:
         return {"Hanse-Batch-Repeated": str(self.repeated)} if self.repeated else {}
@@ -167,7 +170,7 @@ async def _run_each(call: Call, results: _Results, prepare: Prepare, name: str, 
         except (errors.NgsiLdError, InvalidInput) as error:
             if part is not None and is_marked:
                 part.unmark(position)
-            results.failed(id_, error)
+            results.failed(position, id_, error)
             continue
         created = applied.change is not None and applied.change.kind == "created"
         results.done(position, id_, created, applied.committed, _refused(applied.result, context))
@@ -257,7 +260,7 @@ async def delete(call: Call) -> ASGIApp:
             check_uri(id_, "the id of an entity")
             applied = await _applied(call, results, id_, partial(_deletion, id_, now), "delete")
         except (errors.NgsiLdError, InvalidInput) as error:
-            results.failed(id_ if isinstance(id_, str) else None, error)
+            results.failed(position, id_ if isinstance(id_, str) else None, error)
         else:
             results.done(position, id_, False, applied.committed)
     await results.durable()
