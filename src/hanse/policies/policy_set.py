@@ -97,10 +97,15 @@ class PolicySet:
         self.areas = areas
         self.by_id = {policy.id: policy for policy in self.all}
         self._mentions = {action: self._mentions_of(action) for action in ACTIONS}
+        self._mentioned = {action: frozenset(names) for action, names in self._mentions.items()}
+        self._looks_at_quality = {
+            action: any(name.startswith("quality") for name in names) for action, names in self._mentions.items()
+        }
         self._engine = cedar.engine(self.all)
         self._overruling = any(policy.overrules for policy in added)
         self._remembering = Lock()  # a node asks from the threads that read, too
         self._decisions: dict[tuple[Any, ...], Decision] = {}
+        self._together: dict[tuple[Any, ...], tuple[Decision, tuple[Decision, ...]]] = {}
         self._principals: dict[Principal, cedarpy.Entities] = {}
         self._alike: dict[Principal, Shape] = {}
         self._named: set[str] = set()
@@ -167,10 +172,10 @@ class PolicySet:
 
     def mentions(self, action: Action) -> frozenset[str]:
         """The members of resources that decide for this action; a criterion is `quality.freshness`."""
-        return frozenset(self._mentions[action])
+        return self._mentioned[action]
 
     def looks_at_quality(self, action: Action) -> bool:
-        return any(name.startswith("quality") for name in self._mentions[action])
+        return self._looks_at_quality[action]
 
     def areas_at(self, location: Location | None) -> tuple[str, ...]:
         """The names of the areas that a place lies in."""
@@ -204,6 +209,21 @@ class PolicySet:
                     del self._decisions[next(iter(self._decisions))]
                 self._decisions[key] = decision
         return decision
+
+    def decisions(
+        self, principal: Principal, action: Action, whole: Resource, names: tuple[str, ...]
+    ) -> tuple[Decision, tuple[Decision, ...]]:
+        """About a whole and these attributes of it: one look where the same was asked of something alike."""
+        key = self._likeness(principal), action, self._shape(action, whole), names
+        found = self._together.get(key)
+        if found is None:
+            entire = self.decide(principal, action, whole)
+            found = entire, tuple([self.decide(principal, action, whole.of(name)) for name in names])
+            with self._remembering:
+                if len(self._together) >= DECISIONS_KEPT:
+                    del self._together[next(iter(self._together))]
+                self._together[key] = found
+        return found
 
     def decided(self, principal: Principal, action: Action, resource: Resource) -> Decision:
         """The same, asked of Cedar, whatever is remembered."""

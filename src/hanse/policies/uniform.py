@@ -30,6 +30,7 @@ class Uniform:
         self._policies = policies
         self._engines: dict[Action, tuple[cedarpy.PolicySet, cedarpy.PolicySet, frozenset[str]]] = {}
         self._remembering = Lock()
+        self._changes: dict[tuple[Any, ...], bool] = {}
         self._answers: dict[tuple[Any, ...], Decision | None] = {}
 
     def decision(self, principal: Principal, action: Action, types: tuple[str, ...], *, tenant: str = "") -> Decision | None:
@@ -44,6 +45,26 @@ class Uniform:
                 del self._answers[next(iter(self._answers))]
             self._answers[key] = answer
         return answer
+
+    def may_change(self, principal: Principal, action: Action, types: tuple[str, ...], *, tenant: str = "") -> bool:
+        """Whether values of something of exactly these types may be seen as others than they are."""
+        key = principal.key, action, types, tenant
+        known = self._changes.get(key)
+        if known is None:
+            known = self._may_change(principal, action, Resource(types=types, tenant=tenant))
+            with self._remembering:
+                if len(self._changes) >= KEPT:
+                    del self._changes[next(iter(self._changes))]
+                self._changes[key] = known
+        return known
+
+    def _may_change(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        permits, _, loosened = self._engines.get(action) or self._prepared(action)
+        possible = self._policies.asked(permits, principal, action, resource)
+        ways = {id_: self._policies.by_id[id_].obfuscation for id_ in possible.policies}
+        if possible.errors or any(way is None and id_ not in loosened for id_, way in ways.items()):
+            return bool(possible.errors)
+        return any(way is not None and way.kind != "remove" for way in ways.values())
 
     def _decided(self, principal: Principal, action: Action, resource: Resource) -> Decision | None:
         permits, forbids, loosened = self._engines.get(action) or self._prepared(action)

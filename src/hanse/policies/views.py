@@ -33,15 +33,18 @@ def attributes_seen(
     quality_of_attribute: Callable[[str], dict[str, float]] | None = None,
 ) -> Mapping[str, Any] | None:
     """The attributes that are left of these, the same mapping if nothing is changed; None: the whole is not seen."""
-    entire = policies.decide(principal, action, whole)
+    if quality_of_attribute is not None and policies.looks_at_quality(action):
+        entire = policies.decide(principal, action, whole)
+        each = tuple([decision_of(policies, principal, action, whole, name, quality_of_attribute) for name in attributes])
+    else:
+        entire, each = policies.decisions(principal, action, whole, tuple(attributes))
     if entire.is_forbidden:
         return None
     if not attributes:
         return attributes if entire.allowed else None
     kept: dict[str, Any] = {}
     is_changed = False
-    for name, value in attributes.items():
-        decision = decision_of(policies, principal, action, whole, name, quality_of_attribute)
+    for (name, value), decision in zip(attributes.items(), each, strict=True):
         if not decision.allowed or removes(decision.obfuscations):
             is_changed = True
             continue

@@ -1,8 +1,8 @@
 """Reading as one principal sees it, in a reader's thread, by a connection of its own.
 
-Entities. Where one plain decision holds for all types that a query may find, SQL answers as ever. Otherwise SQL names the
-candidates, by types and ids only, and the query is asked of what the principal sees of each (`ngsild.query.matches`), so that
-neither filters nor order nor counts tell anything of what is hidden.
+Entities. Where one plain decision holds for all types that a query may find, SQL answers as ever. Otherwise SQL names
+candidates, and the query is asked of what the principal sees of each (`ngsild.query.matches`), so that neither filters nor order
+nor counts tell anything of what is hidden.
 
 The past and the log. On this connection the names `history`, `temporal_entities` and `log` are views of those tables that leave
 out and change what the principal may not see; whatever reads the past, aggregates included, reads them without knowing.
@@ -19,11 +19,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from hanse.filters import compile_q
 from hanse.ngsild.entity import LOCATION, Entity, decode_entity, now_text
 from hanse.ngsild.errors import TooComplexQuery
 from hanse.ngsild.ordering import order_entities
 from hanse.ngsild.quality import Measure
-from hanse.ngsild.query import EntityQuery, matches
+from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, matches
 from hanse.ngsild.selection import types_match
 from hanse.ngsild.temporal import SCOPE
 from hanse.node.access.views import Sight
@@ -133,16 +134,30 @@ class SeeingSearcher(Searcher):
                 info.types.update(entity.types)
         return sorted(found.values(), key=lambda info: info.name)
 
+    def _type_sets(self, query: EntityQuery) -> list[tuple[str, ...]]:
+        """The types of what may be found."""
+        every = [_names(text) for (text,) in self.connection.execute("SELECT types FROM type_sets")]
+        if not query.selectors:
+            return every
+        return [types for types in every if any(types_match(selector.types, types) for selector in query.selectors)]
+
     def _is_plain(self, query: EntityQuery) -> bool:
         """Whether everything that may be found is seen as it is."""
-        for (text,) in self.connection.execute("SELECT types FROM type_sets"):
-            types = _names(text)
-            if query.selectors and not any(types_match(selector.types, types) for selector in query.selectors):
-                continue
-            decision = self.sight.uniform(types)
-            if decision is None or not decision.is_plain:
-                return False
-        return True
+        decisions = (self.sight.uniform(types) for types in self._type_sets(query))
+        return all(decision is not None and decision.is_plain for decision in decisions)
+
+    def _candidates(self, query: EntityQuery) -> EntityQuery:
+        """What finds everything that the query may find among what is seen, and perhaps more.
+
+        Where values are seen as they are, if at all, a comparison that holds for what is seen holds for what is
+        stored. What asks that something is missing, or when something was changed, may hold for what is seen alone.
+        """
+        found = EntityQuery(selectors=query.selectors, scope_q=query.scope_q)
+        if any(map(self.sight.may_change, self._type_sets(query))):
+            return found
+        filter_ = compile_q(query.q)
+        is_kept = filter_.residual is None and not any(path.names[0] in ENTITY_MEMBERS for path in filter_.paths)
+        return msgspec.structs.replace(found, q=query.q if is_kept else "", geo=query.geo, attrs=query.attrs)
 
     def _matching(self, query: EntityQuery, measure: Measure) -> Iterator[Entity]:
         quality_of = measure.of_entity(now_text())
@@ -150,7 +165,7 @@ class SeeingSearcher(Searcher):
 
     def _entities(self, query: EntityQuery) -> Iterator[Entity]:
         """All that a query might find, as they are seen, in order of creation."""
-        source = self._prepared(EntityQuery(selectors=query.selectors), Measure())
+        source = self._prepared(self._candidates(query), Measure())
         rows = self._execute(
             f"SELECT e.document FROM ({source.text}) AS s CROSS JOIN entities AS e ON e.n = s.n ORDER BY s.n",  # noqa: S608
             source.values,

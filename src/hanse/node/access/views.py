@@ -53,6 +53,10 @@ class Sight:
         """The one decision about reading anything of exactly these types, if there is one."""
         return self._access.uniform.decision(self.principal, "read", types, tenant=self.tenant)
 
+    def may_change(self, types: tuple[str, ...]) -> bool:
+        """Whether values of anything of exactly these types may be seen as others than they are."""
+        return self._access.uniform.may_change(self.principal, "read", types, tenant=self.tenant)
+
     # --- what is asked about ----------------------------------------------------------------------------------------
 
     def resource(self, entity: Entity, action: Action = "read") -> Resource:
