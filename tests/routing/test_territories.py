@@ -55,6 +55,16 @@ def test_whoever_owns_a_place_in_a_geofence_is_touched(
         assert areas.touched(Circle(place.lat, place.lon, 1e-6)) != (owner,)
 
 
+@pytest.mark.parametrize("apart", [0.0, 1e-15, 1e-10, 1e-8, 1e-7, 1e-6])
+def test_nodes_may_be_very_close(apart: float) -> None:
+    beside = [Location(60.380036041181256, -122.0018381147463), Location(60.380036041181256, -122.0018381147463 + apart)]
+    for others in ([], [Location(35.0118904425867, -180.0), Location(-90.0, 180.0), Location(5.035507503289608, 180.0)]):
+        nodes = tuple(Node(f"n{i}", place) for i, place in enumerate(beside + others))
+        areas = Territories(Federation(nodes), {})
+        assert areas.owner(60.0, -122.0) in ("n0", "n1")
+        assert areas.owner(60.380036041181256, -123.0) == "n0"
+
+
 @pytest.mark.parametrize("strategy", ["geo-publisher", "geo-subscriber"])
 @given(st.integers(0, 10**9))
 @settings(max_examples=25, deadline=None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 KEPT: Final = 65_536
 _EARTH: Final = shapely.box(-180.0, -90.0, 180.0, 90.0)
 _MARGIN_DEG: Final = 1e-9
+_DIGITS: Final = 7  # of the degrees of a place, a centimetre: cells of places that are closer cannot be drawn
 
 
 class Territories:
@@ -59,8 +60,8 @@ class Territories:
 def _cells(places: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """The points nearest to each node, in the plane of degrees; of several nodes at one place, the first has them all."""
     first: dict[tuple[float, float], str] = {}
-    for node, place in places.items():
-        first.setdefault(place, node)
+    for node, (lon, lat) in places.items():
+        first.setdefault((round(lon, _DIGITS), round(lat, _DIGITS)), node)
     cells: dict[str, Any] = {node: shapely.Polygon() for node in places}
     if len(first) == 1:
         cells[next(iter(first.values()))] = _EARTH
@@ -71,7 +72,7 @@ def _cells(places: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     for cell in shapely.get_parts(shapely.voronoi_polygons(shapely.MultiPoint(points), extend_to=_EARTH)):
         inside = tree.query(cell, predicate="contains")
         nearest = int(inside[0]) if len(inside) else int(tree.nearest(cell.centroid))
-        cells[nodes[nearest]] = shapely.intersection(cell, _EARTH)
+        cells[nodes[nearest]] = shapely.intersection(shapely.make_valid(cell), _EARTH)
     return cells
 
 
