@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.node.access.test_seen_meaning import POLICIES, with_policies
+from tests.node.access.test_seen_meaning import COARSENED, HIDING, ROUNDED, SAMPLED, with_policies
 
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
@@ -29,7 +29,7 @@ wanted = st.builds(
         **({"watchedAttributes": watched} if watched else {}),
     },
     st.sampled_from(["Room", "Car"]),
-    st.sampled_from(["", "a>10", "!a", "a==20|b<10", "!b;a", "a==17"]),
+    st.sampled_from(["", "a>10", "!a", "a==20|b<10", "!b;a", "a==17", "a==20", "b>=20"]),
     st.booleans(),
     st.sampled_from([[], ["a"], ["b", "location"]]),
 )
@@ -50,7 +50,8 @@ states = st.builds(
 
 
 async def told(folder: Path, policies: str, asked: list[dict[str, Any]], written: list[dict[str, Any]]) -> None:
-    tenant = with_policies(folder, policies + '\npermit (principal, action == Action::"subscribe", resource);')
+    reading = policies.replace("(principal, action, resource)", '(principal, action == Action::"read", resource)')
+    tenant = with_policies(folder, reading + '\npermit (principal, action == Action::"subscribe", resource);')
     await tenant.start()
     try:
         assert tenant.access is not None
@@ -93,8 +94,31 @@ async def told(folder: Path, policies: str, asked: list[dict[str, Any]], written
         await tenant.stop()
 
 
+def _room(location: list[float] | None = None, **values: int) -> dict[str, Any]:
+    body: dict[str, Any] = {"id": "urn:0", "type": "Room"}
+    body |= {name: {"type": "Property", "value": value} for name, value in values.items()}
+    if location is not None:
+        body["location"] = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": location}}
+    return body
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(policies=st.sampled_from(POLICIES), asked=st.lists(wanted, min_size=1, max_size=4), written=st.lists(states, max_size=8))
+@given(policies=SAMPLED, asked=st.lists(wanted, min_size=3, max_size=6), written=st.lists(states, min_size=4, max_size=8))
+@example(
+    policies=ROUNDED,
+    asked=[{"entities": [{"type": "Room"}], "q": q} for q in ("a==20", "!b;a==20", "a==17")],
+    written=[_room(a=3), _room(a=17), _room(a=18), _room(a=24)],
+)
+@example(
+    policies=COARSENED,
+    asked=[{"entities": [{"type": "Room"}], "geoQ": NEAR}],
+    written=[_room(location=[lon, 48.85]) for lon in (2.34, 2.35, 2.358, 2.3615, 2.365, 2.37)],
+)
+@example(
+    policies=HIDING,
+    asked=[{"entities": [{"type": "Room"}], "q": q} for q in ("!a", "a>10", "b;!a")],
+    written=[_room(a=17, b=3), _room(a=18, b=3), _room(a=18, b=17)],
+)
 def test_what_is_told_is_what_would_be_told_of_what_is_seen(
     tmp_path: Path, policies: str, asked: list[dict[str, Any]], written: list[dict[str, Any]]
 ) -> None:
