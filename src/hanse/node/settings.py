@@ -203,9 +203,7 @@ class AccessSection(Struct, frozen=True, forbid_unknown_fields=True):
     jwks_timeout_s: Annotated[float, Meta(description="How long fetching it may take.", gt=0)] = 5.0
     jwks_keep_s: Annotated[float, Meta(description="How long it counts before it is fetched again.", gt=0)] = 600.0
     issuer: Annotated[str, Meta(description="Who must have issued a token. Empty: anyone who has the key.")] = ""
-    audience: Annotated[
-        str, Meta(description="Whom a token must be for. Empty: a token that names someone is refused.")
-    ] = ""
+    audience: Annotated[str, Meta(description="Whom a token must be for. Empty: a token that names someone is refused.")] = ""
     leeway_s: Annotated[float, Meta(description="How far clocks may be apart.", ge=0, le=3600)] = 30.0
     id_claim: Annotated[str, Meta(description="Which claim of a token is the name of the user.", min_length=1)] = "sub"
     community_claim: Annotated[str, Meta(description="Which claim is the community.", min_length=1)] = "community"

@@ -240,6 +240,16 @@ def test_creating_does_not_tell_whether_it_is_there(node: Town) -> None:
         assert refused.data["detail"].replace(id_, "") == 'User::"tina" may not publish : no policy permits it'
 
 
+def test_removing_the_past_needs_leave_for_all_of_it(node: Town) -> None:
+    where = "/ngsi-ld/v1/temporal/entities"
+    body = {"id": "urn:past:1", "type": "Room", "name": [{"type": "Property", "value": 1, "observedAt": "2024-01-01T00:00:00Z"}]}
+    assert node.ask("POST", where, ADMIN, body).status == 201
+    assert node.ask("DELETE", f"{where}/urn:past:1", SENSOR).status == 404  # of which it sees nothing
+    assert node.ask("DELETE", f"{where}/urn:past:1", TOWN).status == 403
+    assert node.ask("DELETE", f"{where}/urn:past:1/attrs/name", TOWN).status == 403
+    assert node.ask("DELETE", f"{where}/urn:past:1", ADMIN).status == 204
+
+
 # --- being told -----------------------------------------------------------------------------------------------------------
 
 

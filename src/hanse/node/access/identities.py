@@ -8,6 +8,7 @@ wrong is refused, rather than taken for none.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +46,7 @@ class Identities:
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched_at = float("-inf")
         self._fetching = asyncio.Lock()
-        self._known: dict[str, tuple[Principal, float]] = {}
+        self._known: dict[bytes, tuple[Principal, float]] = {}  # by digests: a token is long, and a secret
         if settings.jwks and not _is_url(settings.jwks):
             self._keys = _read_keys(_file(settings.jwks, "jwks"), settings.jwks)
 
@@ -60,18 +61,19 @@ class Identities:
         return await self.of_token(token) if token else ANONYMOUS
 
     async def of_token(self, token: str) -> Principal:
-        known = self._known.get(token)
-        if known is not None and known[1] > time.time():
-            return known[0]
         if len(token) > TOKEN_MAX:
             raise Unauthorized(f"the token has more than {TOKEN_MAX} characters")
+        digest = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(digest)
+        if known is not None and known[1] > time.time():
+            return known[0]
         claims = await self._claims(token)
         principal = self._principal(claims)
         if len(self._known) >= TOKENS_KEPT:
             del self._known[next(iter(self._known))]
         # it is looked at anew now and then, so that keys which are withdrawn cease to count
         until = min(float(claims["exp"]) + self._settings.leeway_s, time.time() + self._settings.jwks_keep_s)
-        self._known[token] = principal, until
+        self._known[digest] = principal, until
         return principal
 
     async def _claims(self, token: str) -> dict[str, Any]:

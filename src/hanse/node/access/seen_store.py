@@ -120,14 +120,12 @@ class SeenStore(Store):
         elif isinstance(write, RemoveAttribute | EndAttribute | ChangeInstance | RemoveInstance):
             names = {write.attribute}
         elif isinstance(write, RemoveEvolution):
-            names = set()
+            names = set(self._real.past_attributes(write.id))
         else:
             raise Forbidden("this is not to be written by way of a request")
         types = write.types if isinstance(write, AddInstances) else ()
         entity = self._real.latest(write.id)
         whole = self._sight.resource(entity, "publish") if entity is not None else self._past(write.id, types)
-        if isinstance(write, RemoveEvolution) and entity is not None:
-            names = set(entity.attributes)
         self._sight.check("publish", whole, names, write.id, is_whole=isinstance(write, RemoveEvolution))
 
     def _past(self, id_: str, types: tuple[str, ...]) -> Resource:

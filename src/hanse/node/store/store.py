@@ -25,12 +25,14 @@ import msgspec
 from hanse.ngsild.entity import Entity, decode_entity, now_text
 from hanse.ngsild.quality import Measure, default_measure
 from hanse.ngsild.query import EntityQuery
+from hanse.ngsild.temporal import SCOPE
 from hanse.node.settings import StoreSection
 from hanse.node.store import outbox
 from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.committing import Committer
 from hanse.node.store.connection import open_reader, open_writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
+from hanse.node.store.history import attributes as past_names
 from hanse.node.store.history import ensure
 from hanse.node.store.log import LogRecord, read_records
 from hanse.node.store.schema import StoreError, migrate
@@ -194,6 +196,10 @@ class Store:
         """The types of an entity that has a past, whether it has a present or not."""
         row = self._reader.execute("SELECT types FROM temporal_entities WHERE id = ?", (id_,)).fetchone()
         return tuple(msgspec.json.decode(row[0])) if row is not None else ()
+
+    def past_attributes(self, id_: str) -> list[str]:
+        """The names of all attributes in an entity's past."""
+        return [name for name in past_names(self._reader, id_) if name != SCOPE]
 
     def expired(self, now: str | None = None, limit: int = 1_000) -> list[str]:
         """Transient entities whose time is over: no reading shows them, someone has to delete them."""
