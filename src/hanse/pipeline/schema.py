@@ -243,7 +243,7 @@ class Layout:
             name, instance = self._compact(one.name), one.instance
             plain = None if instance is None else self._instance(instance)
             if plain is not None and (at := plain.get("observedAt")) is not None and at != newest:
-                newest, at_us = at, _micros(at)
+                newest, at_us = at, micros(at)
                 newest_us = at_us if newest_us is None or (at_us is not None and at_us > newest_us) else newest_us
             if name in attributes:
                 before = attributes[name]
@@ -302,7 +302,7 @@ def _timestamp(value: Any) -> int | None:
     """A text, or `{"@type": "DateTime", "@value": …}`."""
     if isinstance(value, dict):
         value = value.get("@value")
-    return _micros(value) if isinstance(value, str) else None
+    return micros(value) if isinstance(value, str) else None
 
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -314,7 +314,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def _micros(text: Any) -> int | None:
+def micros(text: Any) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
