@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.conftest import hanse as hanse  # noqa: PLC0414  the command, as a fixture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,7 +30,8 @@ def at(lon: float, lat: float) -> dict[str, Any]:
 
 
 def upsert(node: SyncNodeClient, entities: list[dict[str, Any]]) -> None:
-    node.request("POST", "/ngsi-ld/v1/entityOperations/upsert", json=entities, params={"options": "update"})
+    answer = node.request("POST", "/ngsi-ld/v1/entityOperations/upsert", json=entities, params={"options": "update"})
+    assert answer.status in (201, 204), answer.data
 
 
 @contextmanager

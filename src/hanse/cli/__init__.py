@@ -25,6 +25,7 @@ NOUNS: Final = (
     "contract",
     "policy",
     "backup",
+    "lake",
     "simulate",
     "study",
     "scopes",

@@ -5,7 +5,8 @@ Nothing here needs the rest of Hanse to be running in the same process, and noth
 - `session(app, master)`: a Spark session that is quiet and set up for this machine; `words(error)`: its errors in one line;
 - `register(spark)`: makes the format "hanse" known: `spark.readStream.format("hanse")` (options in `hanse.pipeline.source`),
   `writeStream.format("hanse")` (options in `hanse.pipeline.sink`);
-- `hanse.pipeline.schema`: the columns of a record, and how the open part is reached.
+- `hanse.pipeline.schema`: the columns of a record, and how the open part is reached;
+- `hanse.pipeline.lake.Lake(folder)`: tables of Parquet files that streams write and SQL reads.
 """
 
 from __future__ import annotations

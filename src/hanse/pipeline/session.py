@@ -11,6 +11,7 @@ written into the first checkpoint of a query and stays.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -54,6 +55,7 @@ def session(app: str, master: str = LOCAL, **conf: object) -> SparkSession:
         raise InvalidInput(INSTALL)
     from pyspark.sql import SparkSession
 
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it repeats what is raised
     settings = dict(_EVERYWHERE)
     builder: SparkSession.Builder = SparkSession.builder.appName(app)
     if master.startswith("sc://"):
@@ -74,6 +76,15 @@ def session(app: str, master: str = LOCAL, **conf: object) -> SparkSession:
         return builder.getOrCreate()
     except Exception as error:
         raise InvalidInput(f"Spark does not start at {master}: {words(error)}") from error
+
+
+def is_running() -> bool:
+    """Whether this process has a session already."""
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 def cores(master: str) -> int:

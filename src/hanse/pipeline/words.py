@@ -14,6 +14,7 @@ from typing import Final
 LENGTH_MAX: Final = 500
 _CODE: Final = re.compile(r"^\s*\[[A-Z][A-Z0-9_.]+\]\s*")
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\s*")
+_PLACE: Final = re.compile(r"[ .;]*\bline (\d+),? pos(?:ition)? (\d+);?\s*$")
 # the last line of a Python traceback, which may be nested in the text of a Java exception
 _PYTHON: Final = re.compile(r"^(?:[A-Za-z_][\w]*\.)*([A-Z]\w*|\w*Error|\w*Exception): ?(.*)$", re.MULTILINE)
 _JAVA: Final = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): ?")
@@ -47,6 +48,7 @@ def _from_traceback(text: str) -> str:
 def _first_line(text: str) -> str:
     for line in text.splitlines():
         cut = _STATE.sub(" ", _CODE.sub("", _JAVA.sub("", line.strip()))).split("JVM stacktrace:")[0].strip()
+        cut = _PLACE.sub(r" (line \1, position \2)", cut)
         if cut:
             return cut
     return "Spark does not say what is wrong"
