@@ -67,6 +67,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_policies.py
 	$(with_mosquitto) $(PY) benchmarks/bench_node.py
 	$(PY) benchmarks/bench_federation.py
+	$(PY) benchmarks/bench_spark_simulation.py
 
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 	HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py

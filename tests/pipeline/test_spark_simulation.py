@@ -146,8 +146,8 @@ def test_it_agrees_with_the_exact_simulator_where_messages_race(spark: SparkSess
     with SparkSimulation(spark, tables_of_actions(spark, work.federation, work.actions)) as simulation:
         delivered = set()
         for strategy in STRATEGIES:
-            exact = run(work, strategy, flood_locations=True)
-            settings = settings_for(strategy, work.federation, flood_locations=True)
+            exact = run(work, strategy)
+            settings = settings_for(strategy, work.federation)
             alike(simulation.run(settings, Simulator(settings).latencies), exact)
             delivered.add(exact.deliveries)
         assert min(delivered) > 500
@@ -271,7 +271,7 @@ def _clients(locations: Any) -> list[tuple[int, int]]:
 
 def test_what_it_cannot_compute_is_refused(spark: SparkSession, replayed: SparkSimulation, recording: Recording) -> None:
     settings = recording.simulator("flood-events").settings
-    with pytest.raises(InvalidInput, match="add --flood-locations"):
+    with pytest.raises(InvalidInput, match="needs flooded locations"):
         replayed.run(msgspec.structs.replace(settings, flood_locations=False), recording.latencies)
     ring = Settings("flood-events", topology("ring", nodes=5), flood_locations=True)
     with pytest.raises(InvalidInput, match="take topology cities or mesh"):

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from hanse.cli.output import console, follow, print_json, progress_bar
+from hanse.cli.simulate_on_spark import COMPUTED, is_spark, replay_on_spark, run_on_spark, summary_of
 from hanse.model import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ app = typer.Typer(help="Simulate federations in virtual time, with the brokers t
 
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Strategy = Annotated[str, typer.Option("--strategy", "-s", help="A strategy, several separated by commas, or all.")]
+
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="exact: real brokers, message by message. spark: the same by joins, for a million clients (hiking)."
+    ),
+]
+Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], local[2], spark://host:7077.")]
 
 
 def chosen(text: str, names: Iterable[str]) -> list[str]:
@@ -56,11 +65,18 @@ def run(
         Path | None, typer.Option("--csv", help="Also write messages by class, link and strategy to this CSV file.")
     ] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Also write plots into this folder.")] = None,
+    engine: Engine = "exact",
+    master: Master = "local[*]",
+    scratch: Annotated[
+        Path | None, typer.Option("--scratch", help="Where Spark keeps tables meanwhile; for a cluster, a folder that all share.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a workload under one or more strategies: messages, latencies, table sizes, brokers involved.
 
     Example: hanse simulate run --topology hybrid --nodes 7 --workload smart-port --clients 200 --strategy advertised,flood-events
+
+    Example: hanse simulate run --engine spark --clients 100000 --flood-locations
     """
     from hanse.routing import STRATEGIES
     from hanse.simulation.run import field_size
@@ -68,20 +84,36 @@ def run(
     from hanse.simulation.topologies import topology as make_topology
     from hanse.simulation.workloads import workload as make_workload
 
-    names = chosen(strategy, STRATEGIES)
+    on_spark = is_spark(engine)
+    names = chosen(strategy, COMPUTED if on_spark else STRATEGIES)
     federation = make_topology(topology, nodes=nodes, seed=seed, clients=clients)
     field_deg = field_size(federation)
-    places = {} if workload == "smart-port" else {"field_deg": field_deg}
-    work = make_workload(workload, federation, clients=clients, duration_s=duration, seed=seed, **places)
-    end_ms = max((action.at_ms for action in work.actions), default=1)
-    results = []
-    with progress_bar() as bar:
-        for name in names:
-            results.append(
-                simulate(
-                    work, name, flood_locations=flood_locations, field_size_deg=field_deg, progress=follow(bar, name, end_ms)
+    if on_spark:
+        results = run_on_spark(
+            names,
+            federation,
+            workload=workload,
+            clients=clients,
+            duration_s=duration,
+            seed=seed,
+            field_deg=field_deg,
+            flood_locations=flood_locations,
+            master=master,
+            scratch=scratch,
+        )
+    else:
+        places = {} if workload == "smart-port" else {"field_deg": field_deg}
+        work = make_workload(workload, federation, clients=clients, duration_s=duration, seed=seed, **places)
+        end_ms = max((action.at_ms for action in work.actions), default=1)
+        results = []
+        with progress_bar() as bar:
+            for name in names:
+                results.append(
+                    simulate(
+                        work, name, flood_locations=flood_locations, field_size_deg=field_deg, progress=follow(bar, name, end_ms)
+                    )
                 )
-            )
+    actions = sum(results[0].requests.values())
     if csv is not None:
         write_csv(results, csv)
     written = [csv] if csv is not None else []
@@ -97,13 +129,13 @@ def run(
             "clients": clients,
             "duration_s": duration,
             "seed": seed,
-            "actions": len(work.actions),
+            "actions": actions,
         }
         print_json({**about, "strategies": {result.strategy: result for result in results}})
         return
     console.print(
         f"[bold]{workload}[/bold] on [bold]{topology}[/bold]: {nodes} brokers, {clients} clients, {duration} s, "
-        f"{len(work.actions):,} client actions, seed {seed}"
+        f"{actions:,} client actions, seed {seed}"
     )
     print_results(results)
     for path in written:
@@ -180,6 +212,8 @@ def replay(
     deliveries: Annotated[
         Path | None, typer.Option("--deliveries", help="Write the lists of deliveries into this folder.")
     ] = None,
+    engine: Engine = "exact",
+    master: Master = "local[*]",
     json: Json = False,
 ) -> None:
     """Replay a recorded run message by message: counts, deliveries with their ticks, and latencies, to be compared.
@@ -195,6 +229,12 @@ def replay(
     recording = read_recording(folder)
     end_ms = max((at_ms for at_ms, _, _ in recording.requests), default=1)
     results: dict[str, Any] = {}
+    if is_spark(engine):
+        if deliveries is not None:
+            raise InvalidInput("the spark engine counts deliveries and keeps no list of them", place="--deliveries")
+        for result in replay_on_spark(picked, recording, master=master):
+            results[AUTHORS_NAMES[result.strategy]] = {"strategy": result.strategy, **summary_of(result)}
+        picked = []
     with progress_bar() as bar:
         for name in picked:
             simulator = run_replay(recording, name, follow(bar, name, end_ms))

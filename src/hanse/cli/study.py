@@ -29,14 +29,39 @@ def mudebs(out: Out = Path("out/mudebs"), json: Json = False, quick: Quick = Fal
 
 
 @app.command()
-def disgb(out: Out = Path("out/disgb"), json: Json = False, quick: Quick = False, seed: Seed = 1) -> None:
+def disgb(
+    out: Out = Path("out/disgb"),
+    json: Json = False,
+    quick: Quick = False,
+    seed: Seed = 1,
+    engine: Annotated[
+        str,
+        typer.Option("--engine", help="exact: the whole study with real brokers. spark: table III with up to 1,000,000 clients."),
+    ] = "exact",
+    master: Annotated[
+        str, typer.Option("--master", help="Where Spark runs: local[*], local[2], spark://host:7077.")
+    ] = "local[*]",
+    clients_max: Annotated[
+        int, typer.Option("--clients-max", min=1, help="With --engine spark: leave out what has more clients than this.")
+    ] = 1_000_000,
+) -> None:
     """DisGB: analysis table I, experiment figures 5-7, simulation figures 9-12 and table III.
 
     Example: hanse study disgb --out out/disgb
-    """
-    from hanse.studies.disgb import study
 
-    study(out=out, quick=quick, seed=seed).finish(out, json=json)
+    Example: hanse study disgb --engine spark --clients-max 100000 --out out/disgb-large
+    """
+    from hanse.cli.simulate_on_spark import is_spark
+
+    if is_spark(engine):
+        from hanse.studies.disgb.large import FULL, QUICK, study_on_spark
+
+        report = study_on_spark(QUICK if quick else FULL, seed=seed, clients_max=clients_max, master=master)
+    else:
+        from hanse.studies.disgb import study
+
+        report = study(out=out, quick=quick, seed=seed)
+    report.finish(out, json=json)
 
 
 @app.command()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa  # by its name here, since Spark looks up what the hints of its functions say
+from typing import TYPE_CHECKING
 
 from hanse.model import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from hanse.pipeline.simulation.tables import Tables
     from hanse.pipeline.simulation.touching import FieldMap
@@ -21,7 +21,7 @@ def touched_by_publications(tables: Tables, fields: FieldMap) -> Iterator[tuple[
     """Home, the other brokers touched, how many publications, and when the last was sent."""
     from pyspark.sql import functions as f
 
-    rows = _with_others(tables.publications.select("home", "at", "lat", "lon", "radius"), fields)
+    rows = with_others(tables.publications.select("home", "at", "lat", "lon", "radius"), fields)
     found = rows.groupBy("home", "others").agg(f.count("*").alias("count"), f.max("at").alias("last"))
     for row in found.toLocalIterator():
         yield row["home"], list(row["others"]), row["count"], row["last"]
@@ -32,7 +32,7 @@ def touched_by_subscriptions(tables: Tables, fields: FieldMap) -> Iterator[tuple
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    rows = _with_others(tables.subscriptions, fields)
+    rows = with_others(tables.subscriptions, fields)
     versions = Window.partitionBy("client", "topic").orderBy("at", "seq")
     nobody = f.expr("cast(array() as array<int>)")
     rows = rows.withColumns(
@@ -47,34 +47,46 @@ def touched_by_subscriptions(tables: Tables, fields: FieldMap) -> Iterator[tuple
         yield row["home"], list(row["told"]), list(row["kept"]), row["count"], row["last"]
 
 
-def _with_others(circles: DataFrame, fields: FieldMap) -> DataFrame:
+def with_others(circles: DataFrame, fields: FieldMap) -> DataFrame:
+    """With the brokers other than its home whose areas each circle touches."""
     from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, IntegerType
 
-    touched = _touched(fields)("lat", "lon", "radius")
-    return circles.withColumn("others", touched).withColumn("others", f.expr("array_remove(others, home)"))
+    def touched(batch: pa.RecordBatch) -> pa.Array:
+        import pyarrow as pa
 
+        lat, lon, radius = (batch[name].to_numpy(zero_copy_only=False) for name in ("lat", "lon", "radius"))
+        return pa.array(fields.touched(lat, lon, radius), type=pa.list_(pa.int32()))
 
-def _touched(fields: FieldMap) -> Any:
-    from pyspark.sql.pandas.functions import arrow_udf
-
-    def touched(lat: pa.Array, lon: pa.Array, radius: pa.Array) -> pa.Array:
-        circles = (each.to_numpy(zero_copy_only=False) for each in (lat, lon, radius))
-        return pa.array(fields.touched(*circles), type=pa.list_(pa.int32()))
-
-    return arrow_udf(touched, "array<int>")  # type: ignore[call-overload]
+    return _with(circles, "others", ArrayType(IntegerType()), touched).withColumn("others", f.expr("array_remove(others, home)"))
 
 
 def check_at_home(tables: Tables, fields: FieldMap) -> None:
     """Routing by areas is only computed for clients that stay in the area of their own broker, as DisGB's do."""
-    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.types import IntegerType
 
-    def owner(lat: pa.Array, lon: pa.Array) -> pa.Array:
-        return pa.array(fields.owners(*(each.to_numpy(zero_copy_only=False) for each in (lat, lon))), type=pa.int32())
+    def owner(batch: pa.RecordBatch) -> pa.Array:
+        import pyarrow as pa
 
-    owners = arrow_udf(owner, "int")("lat", "lon")  # type: ignore[call-overload]
-    stray = tables.locations.withColumn("owner", owners).where("owner <> home").limit(1).collect()
+        lat, lon = (batch[name].to_numpy(zero_copy_only=False) for name in ("lat", "lon"))
+        return pa.array(fields.owners(lat, lon), type=pa.int32())
+
+    stray = _with(tables.locations, "owner", IntegerType(), owner).where("owner <> home").limit(1).collect()
     if stray:
         raise InvalidInput(
             f"a client of {tables.nodes[stray[0]['home']].id} goes into the area of {tables.nodes[stray[0]['owner']].id}: "
             "the spark engine computes geo strategies for clients that stay in the area of their own broker; take --engine exact"
         )
+
+
+def _with(rows: DataFrame, name: str, kind: DataType, compute: Callable[[pa.RecordBatch], pa.Array]) -> DataFrame:
+    """With one more column, computed in numpy."""
+    from pyspark.sql.types import StructField, StructType
+
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([*batch.columns, compute(batch)], names=[*batch.schema.names, name])
+
+    return rows.mapInArrow(add, StructType([*rows.schema.fields, StructField(name, kind)]))

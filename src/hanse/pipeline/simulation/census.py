@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hanse.model import InvalidInput
+from hanse.pipeline.simulation.following import located_with_a_subscription
 from hanse.pipeline.simulation.matching import collected
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class Census:
     @cached_property
     def locations(self) -> Counted:
         return self._count(self._tables.locations, "home")
+
+    @cached_property
+    def followed(self) -> Counted:
+        """Locations of clients that have subscribed to something before."""
+        return self._count(located_with_a_subscription(self._tables), "home")
 
     @cached_property
     def subscriptions(self) -> Counted:

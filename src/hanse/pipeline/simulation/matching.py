@@ -106,7 +106,7 @@ class Candidates:
         """With the places where the publisher may be thought to be by a broker that matches: nearly always one."""
         from pyspark.sql import functions as f
 
-        known = _until_next(self.tables.locations, "client").select(
+        known = until_next(self.tables.locations, "client").select(
             f.col("client").alias("who"),
             f.col("at").alias("p_since"),
             f.col("until").alias("p_until"),
@@ -120,7 +120,7 @@ class Candidates:
     def _stays(self, subscriptions_later: str, locations_later: str) -> DataFrame:
         from pyspark.sql import functions as f
 
-        asked = _until_next(self.tables.subscriptions, "client", "topic").selectExpr(
+        asked = until_next(self.tables.subscriptions, "client", "topic").selectExpr(
             "client",
             "home",
             "topic",
@@ -131,7 +131,7 @@ class Candidates:
             "cos(radians(lat)) AS s_cos_lat",
             "pow(sin(radians(radius) / 2), 2) AS s_reach",
         )
-        places = _until_next(self.tables.locations, "client").selectExpr(
+        places = until_next(self.tables.locations, "client").selectExpr(
             "client AS who",
             f"at + {locations_later} AS there_since",
             f"until + {locations_later} AS there_until",
@@ -226,7 +226,7 @@ def cut_of(option: Option, network: Network) -> tuple[str, str]:
     return numbers(option.cut, index), numbers(option.publisher_cut, index)
 
 
-def _until_next(rows: DataFrame, *keys: str) -> DataFrame:
+def until_next(rows: DataFrame, *keys: str) -> DataFrame:
     """Each row with the time of the next one of the same keys; what is replaced within its own millisecond never holds."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f

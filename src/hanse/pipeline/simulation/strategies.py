@@ -5,7 +5,7 @@ A function is given the `Run` and adds to its costs: where subscriptions go, whe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from hanse.pipeline.simulation.areas import touched_by_publications, touched_by_subscriptions
 from hanse.pipeline.simulation.costs import Costs
+from hanse.pipeline.simulation.following import located_by_areas, located_by_topics
 from hanse.pipeline.simulation.matching import collected, cut_of, expression, numbers
 from hanse.pipeline.simulation.touching import FieldMap
 from hanse.simulation.latency import CLIENT_HOP_MS
@@ -76,12 +77,30 @@ class Run:
     # --- what several strategies do -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Requests are handled at home; locations are flooded."""
-        census = self.census
-        for counted in (census.locations, census.subscriptions, census.publications):
+        """Requests are handled at home."""
+        for counted in (self.census.locations, self.census.subscriptions, self.census.publications):
             self.costs.handle(counted.count, counted.last_ms + CLIENT_HOP_MS)
-        count, last = self._by_home(census.locations.count), self._by_home(census.locations.last_ms)
-        self.costs.send("ClientLocation", count[:, None] * self.others, self.arrival(last))
+
+    @property
+    def floods_locations(self) -> bool:
+        return self.network.settings.flood_locations
+
+    def locate(self, targets: Numbers) -> None:
+        """A location goes to the targets of its home if its client has subscribed to anything; flooded, to everyone always."""
+        counted, targets = (self.census.locations, self.others) if self.floods_locations else (self.census.followed, targets)
+        if targets.any():
+            count, last = self._by_home(counted.count), self._by_home(counted.last_ms)
+            self.costs.send("ClientLocation", count[:, None] * targets, self.arrival(last))
+
+    def locate_where(self, told: Iterable[tuple[int, int, int, int]]) -> None:
+        """Locations go to brokers that hold a subscription of their client: home, broker, how many, when the last was sent."""
+        if self.floods_locations:
+            self.locate(self.others)
+            return
+        sent, last = np.zeros_like(self.network.ms), np.zeros_like(self.network.ms)
+        for home, broker, count, sent_ms in told:
+            sent[home, broker], last[home, broker] = count, sent_ms
+        self.costs.send("ClientLocation", sent, last + CLIENT_HOP_MS + self.network.ms)
 
     def put(self, targets: Numbers) -> None:
         """Every subscription is held at home, and by the targets of its home (a row of booleans)."""
@@ -184,6 +203,7 @@ def _latest(last_ms: Numbers) -> Numbers:
 
 
 def flood_events(run: Run) -> None:
+    run.locate(run.nobody)
     run.put(run.nobody)
     run.publish(run.others)
     run.match_at_subscriber()
@@ -191,11 +211,13 @@ def flood_events(run: Run) -> None:
 
 
 def flood_subscriptions(run: Run) -> None:
+    run.locate(run.others)
     run.put(run.others)
     run.match_at_publisher()
 
 
 def geo_subscriber(run: Run) -> None:
+    run.locate(run.nobody)
     run.put(run.nobody)
     run.step("areas that publications touch")
     sent, arrives = np.zeros_like(run.network.ms), np.zeros_like(run.network.ms)
@@ -209,6 +231,7 @@ def geo_subscriber(run: Run) -> None:
 
 def geo_publisher(run: Run) -> None:
     run.step("areas that subscriptions touch")
+    run.locate_where(located_by_areas(run.tables, run.fields))
     sent, arrives = np.zeros_like(run.network.ms), np.zeros_like(run.network.ms)
     run.costs.held += run.asked[2].sum(axis=1)
     for home, brokers, in_the_end, count, last in touched_by_subscriptions(run.tables, run.fields):
@@ -223,6 +246,7 @@ def geo_publisher(run: Run) -> None:
 def dht(run: Run) -> None:
     network, costs = run.network, run.costs
     owners = network.owners(run.tables.topics)
+    run.locate_where(located_by_topics(run.tables, numbers(owners, "topic")))
     ms, every = network.ms, np.arange(run.size)
     count, last, clients = run.asked
     for kind, number, latest in (("PutSubscription", count, last), ("Event", *run.published)):
@@ -254,6 +278,7 @@ def grid_quorum(run: Run) -> None:
     targets = run.nobody.copy()
     for node, others in enumerate(network.quorum):
         targets[node, others] = True
+    run.locate(targets)
     run.put(targets)
     run.publish(targets)
     run.step("matching where rows and columns meet")
@@ -284,6 +309,7 @@ def broadcast_groups(run: Run) -> None:
     in_group = (leader[:, None] == leader[None, :]) & run.others
     to_leader = leader[:, None] == every[None, :]
     to_cloud = leads[:, None] & (every == cloud)[None, :]
+    run.locate(run.nobody | (every == cloud)[None, :])
     # what a home tells its leader, or the cloud if it is a leader itself; and what leaders pass on to the cloud for the others
     count, last, clients = run.asked
     own = clients.sum(axis=1)
