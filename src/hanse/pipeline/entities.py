@@ -1,7 +1,8 @@
 """From the rows of a frame to NGSI-LD entities.
 
 Columns:
-- `entity`: the whole document as JSON text; then nothing else counts. Or:
+- `entity`: the whole document as JSON text; then nothing else counts but `problem`: why the row is not to be sent, but kept
+  among the dead letters; null if it is. Or:
 - `id`, and `type` or `types` (text or array): required. `scopes` or `scope`; `location`: GeoJSON text, or of `lon` and `lat`;
 - `observedAt`: a timestamp that every attribute gets which has none of its own;
 - `attributes`: JSON text of attributes as NGSI-LD has them;
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -54,8 +56,11 @@ def check_columns(names: list[str]) -> None:
 
 def documents(batch: pa.RecordBatch) -> Iterator[Document]:
     if "entity" in batch.schema.names:
-        for text in batch.column("entity").to_pylist():
-            yield _whole(text)
+        texts = batch.column("entity").to_pylist()
+        problems = batch.column("problem").to_pylist() if "problem" in batch.schema.names else repeat(None)
+        for text, problem in zip(texts, problems, strict=False):
+            document = _whole(text)
+            yield document._replace(problem=problem) if problem else document
         return
     for row in batch.to_pylist():
         yield _made(row)
