@@ -3,14 +3,16 @@
     python examples/smart-port/share.py [--seconds 8]
 
 The port authority, the bus company and the fire brigade each keep their own data. An application at the fire brigade hears of
-alarms wherever they are, asks for devices without knowing who has them, and does not see what the others keep to themselves.
-One node is killed on the way, and nothing is lost.
+alarms wherever they are, asks for devices without knowing who has them, and does not see what the others keep to themselves,
+except how many people are in a burning building while that is an emergency. One node is killed on the way, and nothing is lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import secrets
 import socket
 import subprocess
 import sys
@@ -51,6 +53,17 @@ def free_ports(text: str) -> str:
     return text
 
 
+def with_policies(text: str, key: Path) -> str:
+    """The description in which port-a has policies, and its operator a key for tokens."""
+    access = f'settings = {{ access = {{ policies = "{HERE / "port.cedar"}", key_file = "{key}" }} }}'
+    return text.replace('id = "port-a"\n', f'id = "port-a"\n{access}\n')
+
+
+def token_of_operator(key: Path) -> str:
+    command = [sys.executable, "-m", "hanse", "policy", "token", "operator", "--role", "admin", "--key-file", str(key)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def until(holds: Any, what: str) -> None:
     end = time.monotonic() + WAIT_S
     while not holds():
@@ -75,7 +88,9 @@ def main() -> None:
     random.seed(7)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "federation.toml"
-        file.write_text(free_ports((HERE / "federation.toml").read_text()))
+        key = Path(folder) / "key"
+        key.write_text(secrets.token_hex(32))
+        file.write_text(with_policies(free_ports((HERE / "federation.toml").read_text()), key))
         title("Seven nodes of three communities")
         with LocalFederation(file, Path(folder) / "nodes") as federation:
             started = time.perf_counter()
@@ -83,16 +98,19 @@ def main() -> None:
             say(f"  {len(federation.nodes)} processes are up after {time.perf_counter() - started:.1f} s:")
             for node in federation.described.nodes:
                 say(f"  {node.community:<16}{node.id:<16}http://{node.http}")
-            run(federation, seconds)
+            run(federation, seconds, token_of_operator(key))
 
 
-def run(federation: LocalFederation, seconds: float) -> None:
+def run(federation: LocalFederation, seconds: float, token: str) -> None:
     nodes: dict[str, SyncNodeClient] = {}
     try:
         for name in federation.nodes:
-            nodes[name] = hanse.connect_sync(federation.url(name)).__enter__()
+            own = token if name == "port-a" else ""
+            nodes[name] = hanse.connect_sync(federation.url(name), token=own).__enter__()
         until(lambda: all(reachable(node) == len(nodes) for node in nodes.values()), "all nodes see each other")
-        share(federation, nodes, seconds)
+        share(federation, nodes, seconds, token)
+        in_an_emergency(nodes["port-a"], nodes["fire"])
+        crossed(nodes)
     finally:
         for node in nodes.values():
             node.close()
@@ -102,7 +120,7 @@ def reachable(node: SyncNodeClient) -> int:
     return sum(found["reachable"] for found in node.request("GET", "/hanse/v1/federation").data["nodes"])
 
 
-def share(federation: LocalFederation, nodes: dict[str, SyncNodeClient], seconds: float) -> None:
+def share(federation: LocalFederation, nodes: dict[str, SyncNodeClient], seconds: float, token: str) -> None:
     title("Each keeps its own data")
     made = smart_port(scale=0.02).entities
     for name, node in nodes.items():
@@ -150,16 +168,39 @@ def share(federation: LocalFederation, nodes: dict[str, SyncNodeClient], seconds
             "--at",
             federation.url("port-a"),
         ]
-        told = subprocess.run(command, capture_output=True, text=True, check=True)
+        mine = os.environ | {"HANSE_TOKEN": token}
+        told = subprocess.run(command, capture_output=True, text=True, check=True, env=mine)
         say("\n".join(f"  {line}" for line in told.stdout.strip().splitlines()))
         say()
+
+
+def in_an_emergency(port: SyncNodeClient, fire: SyncNodeClient) -> None:
+    title("Who is in a building is the port's own business, except in an emergency")
+    hall = {"id": "urn:ngsi-ld:Building:hall-2", "type": "Building", "occupancy": {"type": "Property", "value": 17}}
+    hall |= {"name": {"type": "Property", "value": "hall 2"}}
+    port.request("POST", "/ngsi-ld/v1/entityOperations/upsert", json=[hall])
+
+    def seen() -> Any:
+        return fire.request("GET", f"/ngsi-ld/v1/entities/{hall['id']}", params={"options": "keyValues"}).data
+
+    say(f"  the fire brigade sees  {seen()}")
+    alarm = {"name": "alarm", "reason": "fire in hall 2", "minutes": 30, "policies": (HERE / "alarm.cedar").read_text()}
+    port.request("POST", "/hanse/v1/policies/overrides", json=alarm)
+    say(f"  alarm; it sees         {seen()}")
+    port.request("DELETE", "/hanse/v1/policies/overrides/alarm")
+    say(f"  all clear; it sees     {seen()}")
+    for entry in port.request("GET", "/hanse/v1/policies/audit").data:
+        say(f"  noted at the port: {entry['at']}  {entry['override']} {entry['what']} by {entry['by']}: {entry['reason']}")
+
+
+def crossed(nodes: dict[str, SyncNodeClient]) -> None:
     title("What crossed the links")
     for name, node in nodes.items():
-        crossed = {}
+        others = {}
         for link in node.request("GET", "/hanse/v1/federation").data["links"]:
             if "counts" in link:
-                crossed[next(end for end in link["between"] if end != name)] = link["counts"]
-        say(f"  {name:<16}" + ", ".join(f"{c['sent']} to and {c['received']} from {other}" for other, c in crossed.items()))
+                others[next(end for end in link["between"] if end != name)] = link["counts"]
+        say(f"  {name:<16}" + ", ".join(f"{c['sent']} to and {c['received']} from {other}" for other, c in others.items()))
 
 
 def counted(node: SyncNodeClient, kind: str, local: str = "false") -> str:
