@@ -75,7 +75,7 @@ qualities = st.lists(usual_indicators() | foreign_indicators(), max_size=3, uniq
 )
 values: st.SearchStrategy[Any] = st.recursive(
     texts | st.booleans() | st.integers(-(10**30), 10**30) | numbers,
-    lambda inner: st.lists(inner | st.none(), max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=4,
 )
 observations = st.builds(

@@ -243,6 +243,8 @@ ATTRIBUTE = to_attribute(POLLUTION)
         ({"observedAt": 5}, "pollution: its observedAt is no text"),
         ({"observedAt": "now"}, "is not a time"),
         ({"value": None}, "is null"),
+        ({"value": {"a": [None]}}, "has null in it"),
+        ({"precision": {"type": "Property", "value": 5, "qocIndicator": {"type": "Property", "value": "\ud800"}}}, "surrogates"),
         ({"value": float("nan")}, "give a finite number"),
         ({"value": 10**400}, "beyond what a double holds"),
         ({"value": "a\x00"}, "U+0000 cannot stand in XML"),

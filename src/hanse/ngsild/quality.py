@@ -26,11 +26,14 @@ from hanse.ngsild.errors import BadRequestData
 from hanse.quality import default_registry, indicator_key, normalized, whole
 from hanse.quality.computed import completeness
 from hanse.quality.criteria import DEFAULT_VOCABULARY
+from hanse.quality.indicators import plain_value
+from hanse.quality.json_form import INDICATOR, indicator_in_full
 
 if TYPE_CHECKING:
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.entity import Attributes, Change, Entity, Instance
-    from hanse.quality import Definition, Registry
+    from hanse.quality import Criterion, Registry
+    from hanse.quality.indicators import Indicator
 
 QUALITY_LENGTH_MAX: Final = 8_192  # of a qualityQ, as a client writes it
 FRESHNESS: Final = "freshness"
@@ -41,6 +44,7 @@ Expected: TypeAlias = Callable[[str], Collection[str]]  # from a type to the att
 QualityOf: TypeAlias = "Callable[[Entity], dict[str, float]]"
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _DAY_US: Final = 86_400 * 1_000_000
+_IN_FULL: Final = DEFAULT_VOCABULARY + INDICATOR
 _OF_ATTRIBUTE: Final = 2  # names: the attribute and the criterion
 
 
@@ -54,11 +58,11 @@ class Measure:
     def __init__(self, registry: Registry | None = None, expected: Expected = nothing_expected) -> None:
         self.registry = registry if registry is not None else default_registry()
         self._expected = expected
-        self._definitions: dict[str, tuple[str, Definition]] = {}  # by each URI: the criterion's name, and what its numbers mean
+        self._criteria: dict[str, Criterion] = {}  # by each of their URIs
         for name, criterion in self.registry.by_name.items():
             for uri in (DEFAULT_VOCABULARY + name, *criterion.uris):
-                self._definitions[uri] = name, criterion.definition
-        self._names = frozenset(self._definitions)
+                self._criteria[uri] = criterion
+        self._names = frozenset(self._criteria)
 
     def of(self, attributes: Attributes, types: tuple[str, ...] = (), at: str | None = None) -> dict[str, float]:
         """The indicators of an entity with these attributes, at a moment; None: each instance when it was accepted."""
@@ -119,15 +123,15 @@ class Measure:
     def _stated(self, members: Mapping[str, Any]) -> dict[str, float]:
         """What the properties among the members of an instance, or of an entity, state: the worst, if several do.
 
-        A number that the criterion's definition does not accept says nothing.
+        A number that the criterion does not accept, or in a unit that is none of its, says nothing.
         """
         values: dict[str, float] = {}
         for uri in self._names.intersection(members):
-            name, definition = self._definitions[uri]
+            criterion = self._criteria[uri]
             for instance in members[uri] if isinstance(members[uri], list) else ():
-                number = number_value(instance.get("value")) if isinstance(instance, dict) else None
-                if number is not None and definition.accepts(number):
-                    values[name] = self._worse(name, number, values)
+                number = _stated_number(instance, criterion) if isinstance(instance, dict) else None
+                if number is not None:
+                    values[criterion.name] = self._worse(criterion.name, number, values)
         return values
 
     def _completeness(self, attributes: Attributes, types: tuple[str, ...]) -> float | None:
@@ -135,6 +139,28 @@ class Measure:
         for type_ in types:
             expected.update(self._expected(type_))
         return completeness(attributes.keys(), expected) if expected else None
+
+
+def _stated_number(instance: Instance, criterion: Criterion) -> float | None:
+    """The plain number that a property states of a criterion.
+
+    Where it says in full by which definition it was measured (`hanse.quality.json_form`), that counts, as it does in XML.
+    """
+    number = number_value(instance.get("value"))
+    if number is None:
+        return None
+    if _IN_FULL in instance and (stated := _in_full(instance[_IN_FULL], criterion)) is not None and stated.latest.value == number:
+        return plain_value(stated, criterion)
+    unit = instance.get("unitCode")
+    return criterion.plain_in_unit(number, unit if isinstance(unit, str) else "")
+
+
+def _in_full(written: Any, criterion: Criterion) -> Indicator | None:
+    first = written[0] if isinstance(written, list) and written else None
+    try:
+        return indicator_in_full(criterion.name, first.get("value") if isinstance(first, dict) else None)
+    except InvalidInput:
+        return None
 
 
 def _instant(text: Any) -> datetime | None:

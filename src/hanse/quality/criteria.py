@@ -25,6 +25,7 @@ from msgspec import Meta, Struct
 
 from hanse.model.errors import InvalidInput
 from hanse.quality.texts import check_name
+from hanse.quality.units import converted
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_CRITERIA: Final = 1_000
@@ -144,15 +145,27 @@ class Criterion(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         """QoCIM's name of an indicator of this: PrecisionQoCIndicator."""
         return f"{self.name[0].upper()}{self.name[1:]}QoCIndicator"
 
-    def plain(self, value: float, definition_id: str) -> float | None:
-        """A value of one of its definitions as the plain number that it is; None if it is none."""
+    def plain(self, value: float, definition_id: str, unit_code: str = "") -> float | None:
+        """A value of one of its definitions, in that one's unit or another, as the plain number that it is; None if it is none."""
         for definition in self.definitions:
-            if definition.id == definition_id and definition.accepts(value):
-                if definition is self.definition:
-                    return value
-                score = definition.score(value)
-                return None if score is None else self.definition.scored(score)
+            if definition.id == definition_id:
+                return self._plain(converted(value, unit_code, definition.unit_code), definition)
         return None
+
+    def plain_in_unit(self, value: float, unit_code: str) -> float | None:
+        """A value of which no more is known than its unit ("": not even that), as the plain number that it is; None if it is none."""
+        for definition in self.definitions:
+            if unit_code in ("", definition.unit_code):
+                return self._plain(value, definition)
+        return self.plain(value, self.definition.id, unit_code)
+
+    def _plain(self, value: float | None, definition: Definition) -> float | None:
+        if value is None or not definition.accepts(value):
+            return None
+        if definition is self.definition:
+            return value
+        score = definition.score(value)
+        return None if score is None else self.definition.scored(score)
 
 
 class Registry(Struct, frozen=True, dict=True):

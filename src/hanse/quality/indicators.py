@@ -107,15 +107,13 @@ def plain_value(stated: Indicator, criterion: Criterion) -> float | None:
     """The latest value as the plain number that the registry's criterion means by one; None if it says nothing to it.
 
     What the indicator's own definition does not accept counts for nothing, and neither does a definition that the registry does
-    not have, or that it means otherwise.
+    not have, or by which other values are better, or in a unit that is no unit of it.
     """
     carried, value = stated.definition, stated.latest.value
     known = next((one for one in criterion.definitions if one.id == carried.id), None)
     if known is None or not carried.accepts(value):
         return None
-    if carried.direction != known.direction or carried.unit_code not in ("", known.unit_code):
-        return None
-    return criterion.plain(value, known.id)
+    return criterion.plain(value, known.id, carried.unit_code) if carried.direction == known.direction else None
 
 
 class Quality(Struct, frozen=True):

@@ -74,7 +74,7 @@ def _sub_property(stated: Indicator, registry: Registry) -> dict[str, Any]:
     found = _property(latest.value, latest.at, stated.definition.unit_code)
     if _usual(stated.criterion, latest.value, latest.at, stated.definition.unit_code, registry) != stated:
         all_of_it = {name: getattr(stated, name) for name in _Whole.__struct_fields__}
-        found[INDICATOR] = _property(msgspec.to_builtins(_Whole(**all_of_it)))
+        found[INDICATOR] = _property(msgspec.json.decode(msgspec.json.encode(_Whole(**all_of_it))))  # lists, not tuples
     return found
 
 
@@ -162,32 +162,33 @@ def _instance(attribute: Any, place: str) -> dict[str, Any]:
 def _read_indicator(member: str, sub: dict[str, Any], place: str, registry: Registry) -> Indicator:
     known = registry.of_uri(member)
     name = known.name if known is not None else member.removeprefix(DEFAULT_VOCABULARY)
-    extra: dict[str, Any] = {}
-    for inner, content in sub.items():
-        if _is(inner, INDICATOR):
-            extra = {"whole": _instance(content, f"{place}.{inner}").get("value")}
-        elif inner not in _ATTRIBUTE_MEMBERS:
+    details = [inner for inner in sub if _is(inner, INDICATOR)]
+    for inner in sub:
+        if inner not in _ATTRIBUTE_MEMBERS and inner not in details:
             raise InvalidInput(f"an indicator has no {inner[:60]!r}; leave it out", place=place)
-    if extra:
-        try:
-            whole_of_it = msgspec.convert(extra["whole"], _Whole)
-        except msgspec.ValidationError as error:
-            raise InvalidInput(f"{error}".replace("`", "'"), place=f"{place}.{INDICATOR}") from error
-        members = {field: getattr(whole_of_it, field) for field in _Whole.__struct_fields__}
-        found: Indicator | None = Indicator(criterion=name, **members)
-        assert found is not None
-        if _number(sub.get("value")) != found.latest.value:
+    value = _number(sub.get("value"))
+    if details:
+        stated = indicator_in_full(name, _instance(sub[details[0]], f"{place}.{INDICATOR}").get("value"), place)
+        if value != stated.latest.value:
             raise InvalidInput(f"its value is not the latest of its {INDICATOR}; change both", place=place)
-        return found
+        return stated
     if name not in registry.by_name:
         raise InvalidInput("it is no criterion of quality, and an observation holds nothing else; leave it out", place=place)
-    value = _number(sub.get("value"))
     if value is None:
         raise InvalidInput("its value is no number", place=place)
     found = _usual(name, value, sub.get("observedAt"), sub.get("unitCode") or "", registry)
     if found is None:
         raise InvalidInput(f"{name} is not measured in the unit {sub.get('unitCode')!r}; use that of its definition", place=place)
     return found
+
+
+def indicator_in_full(criterion: str, written: Any, place: str = "") -> Indicator:
+    """What the value of a `qocIndicator` says. Raises InvalidInput."""
+    try:
+        read = msgspec.convert(written, _Whole)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair
+        raise InvalidInput(f"{error}".replace("`", "'"), place=f"{place}.{INDICATOR}") from error
+    return Indicator(criterion=criterion, **{field: getattr(read, field) for field in _Whole.__struct_fields__})
 
 
 def _is(member: str, name: str) -> bool:

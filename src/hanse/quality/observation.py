@@ -32,7 +32,7 @@ _NO_ATTRIBUTES: Final = frozenset({"id", "type", "scope"})  # members of an enti
 
 
 class Observation(Struct, frozen=True, kw_only=True):
-    """`observable` is a URI or, relative to whatever document it is in, `#pollution`; a value is JSON, but never null."""
+    """`observable` is a URI or, relative to whatever document it is in, `#pollution`; a value is JSON without null, as in NGSI-LD."""
 
     entity: str
     observable: str
@@ -103,8 +103,6 @@ def worst_of(stated: Iterable[tuple[str, Mapping[str, float]]], registry: Regist
 
 def _check_value(value: Any, what: str) -> None:
     """JSON that both forms carry. Iterative: data may nest deeply."""
-    if value is None:
-        raise InvalidInput(f"{what} is null; leave the observation out")
     stack: list[tuple[Any, int]] = [(value, 0)]
     while stack:
         one, depth = stack.pop()
@@ -118,7 +116,9 @@ def _check_value(value: Any, what: str) -> None:
                 check_text(key, what)
         elif isinstance(one, str):
             check_text(one, what)
-        elif one is not None and not isinstance(one, int | float):
+        elif one is None:
+            raise InvalidInput(f"{what} {'has null in it' if depth else 'is null'}, which is no value in NGSI-LD; leave it out")
+        elif not isinstance(one, int | float):
             raise InvalidInput(f"{what} is a {type(one).__name__}; give JSON")
         elif isinstance(one, float) and not isfinite(one):
             raise InvalidInput(f"{what} is {one}; give a finite number")

@@ -417,11 +417,9 @@ def _plain(definitions: list[Element], definition_id: str, value: float, criteri
         return None
     id_ = carried.get("id")
     known = next((one for one in criterion.definitions if one.id == id_), None)
-    if known is None or carried.get("unitcode") not in (None, "", known.unit_code):
-        return None
-    if carried.get("direction") not in (None, _DIRECTIONS[known.direction]):
+    if known is None or carried.get("direction") not in (None, _DIRECTIONS[known.direction]):
         return None
     for bound, sign in ((carried.get("minvalue"), 1), (carried.get("maxvalue"), -1)):
         if bound is not None and _NUMBER.fullmatch(bound) and sign * value < sign * float(bound):
             return None
-    return criterion.plain(value, known.id)
+    return criterion.plain(value, known.id, carried.get("unitcode") or "")
