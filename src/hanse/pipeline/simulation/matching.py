@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
 CELL_DEG: Final = 10.0
 BANDS: Final = round(180.0 / CELL_DEG)
+DOUBT: Final = 1e-9  # of a chord squared: far more than rounding makes of it, far less than matters
 MARGIN_DEG: Final = 1e-6  # a cell too many costs little, one too few a delivery
 LAST: Final = 2**40  # later than anything
 ROWS_A_BUCKET: Final = 60_000  # subscriptions, so that what a task holds stays far below its memory
 BUCKETS_MAX: Final = 256
+BY_PUBLICATION: Final = ("topic", "id", "p", "h", "at")
 
 
 def columns_of_bands() -> list[int]:
@@ -91,15 +93,13 @@ class Candidates:
     def _publications(self) -> DataFrame:
         from pyspark.sql import functions as f
 
-        made = self.tables.publications.withColumns(
-            {"cos_lat": f.expr("cos(radians(lat))"), "reach": f.expr("pow(sin(radians(radius) / 2), 2)")}
-        )
+        made = self.tables.publications.withColumn("reach", f.expr("pow(sin(radians(radius) / 2), 2)"))
         if self.tables.says_where:
             made = made.withColumns({"p_since": f.lit(-LAST), "p_until": f.lit(LAST)})
             made = made.withColumnsRenamed({"here_lat": "p_lat", "here_lon": "p_lon"})
         else:
             made = self._with_known_places(made.drop("here_lat", "here_lon"))
-        made = made.withColumn("p_cos_lat", f.expr("cos(radians(p_lat))"))
+        made = made.selectExpr("*", *_on_sphere(""), *_on_sphere("p_"))
         return _in_touched_cells(made).drop("client", "radius")
 
     def _with_known_places(self, publications: DataFrame) -> DataFrame:
@@ -128,7 +128,6 @@ class Candidates:
             f"until + {subscriptions_later} AS until",
             "lat AS s_lat",
             "lon AS s_lon",
-            "cos(radians(lat)) AS s_cos_lat",
             "pow(sin(radians(radius) / 2), 2) AS s_reach",
         )
         places = until_next(self.tables.locations, "client").selectExpr(
@@ -137,7 +136,6 @@ class Candidates:
             f"until + {locations_later} AS there_until",
             "lat",
             "lon",
-            "cos(radians(lat)) AS cos_lat",
         )
         both = asked.join(places, f.expr("client = who AND since < there_until AND there_since < until"))
         rows = columns_of_bands()
@@ -152,11 +150,11 @@ class Candidates:
             "least(until, there_until) AS until",
             "lat",
             "lon",
-            "cos_lat",
             "s_lat",
             "s_lon",
-            "s_cos_lat",
             "s_reach",
+            *_on_sphere(""),
+            *_on_sphere("s_"),
         )
 
     def _kept(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
@@ -190,29 +188,40 @@ class Candidates:
         from pyspark.sql import functions as f
 
         publications = self.publications().alias("e")
-        joined = publications.join(stays.alias("s").hint("shuffle_hash"), f.expr(_MATCHES.format(slack=self._slack_ms)))
+        matches = (
+            f"e.topic = s.topic AND e.cell = s.cell AND s.since - {self._slack_ms} <= e.at AND e.at < s.until + {self._slack_ms}"
+            f" AND {_lies_in('s.', 'e.', 'e.reach')} AND {_lies_in('e.p_', 's.s_', 's.s_reach')}"
+        )
+        joined = publications.join(stays.alias("s").hint("shuffle_hash"), f.expr(matches))
         names = "e.topic, e.id, e.home AS p, s.home AS h, s.client, e.at, s.since, s.until, e.p_since, e.p_until"
         pairs = joined.selectExpr(*names.split(", "))
-        by_publication = [f.col(name) for name in ("topic", "id", "p", "h", "at")]
         if len(cuts) == 1:
-            return pairs.where(_holds(*cuts[0])).groupBy(*by_publication).agg(f.count("*").alias("first"))
+            return pairs.where(_holds(*cuts[0])).groupBy(*BY_PUBLICATION).agg(f.count("*").alias("first"))
         marks = " + ".join(f"if({_holds(*cut)}, {1 << k}, 0)" for k, cut in enumerate(cuts))
         matched = pairs.withColumn("how", f.expr(marks)).where("how > 0")
-        once = matched.groupBy(*by_publication, "client").agg(f.bit_or("how").alias("how"))
-        return once.groupBy(*by_publication).agg(
+        once = matched.groupBy(*BY_PUBLICATION, "client").agg(f.bit_or("how").alias("how"))
+        return once.groupBy(*BY_PUBLICATION).agg(
             f.count_if(f.col("how") == 1).alias("first"),
             f.count_if(f.col("how") == 2).alias("second"),
             f.count_if(f.col("how") == 3).alias("both"),
         )
 
 
-_MATCHES: Final = """
-    e.topic = s.topic AND e.cell = s.cell
-    AND s.since - {slack} <= e.at AND e.at < s.until + {slack}
-    AND pow(sin(radians(s.lat - e.lat) / 2), 2) + e.cos_lat * s.cos_lat * pow(sin(radians(s.lon - e.lon) / 2), 2) <= e.reach
-    AND pow(sin(radians(e.p_lat - s.s_lat) / 2), 2)
-        + s.s_cos_lat * e.p_cos_lat * pow(sin(radians(e.p_lon - s.s_lon) / 2), 2) <= s.s_reach
-"""
+def _on_sphere(of: str) -> list[str]:
+    """The columns of a point on the unit sphere, for one that is given by latitude and longitude."""
+    lat, lon = f"radians({of}lat)", f"radians({of}lon)"
+    return [f"cos({lat}) * cos({lon}) AS {of}x", f"cos({lat}) * sin({lon}) AS {of}y", f"sin({lat}) AS {of}z"]
+
+
+def _lies_in(point: str, centre: str, reach: str) -> str:
+    """Whether a point is in a circle: by the haversine; where the chord leaves no doubt, that is enough, and quicker."""
+    chord = " + ".join(f"({point}{axis} - {centre}{axis}) * ({point}{axis} - {centre}{axis})" for axis in "xyz")
+    haversine = (
+        f"pow(sin(radians({point}lat - {centre}lat) / 2), 2) + cos(radians({centre}lat)) * cos(radians({point}lat)) "
+        f"* pow(sin(radians({point}lon - {centre}lon) / 2), 2)"
+    )
+    near, far = f"{chord} <= 4 * {reach} - {DOUBT}", f"{chord} <= 4 * {reach} + {DOUBT}"
+    return f"({near} OR ({far} AND {haversine} <= {reach}))"
 
 
 def _holds(cut: str, publisher_cut: str) -> str:
