@@ -95,10 +95,8 @@ def _inside(area: str) -> Column:
     """By the node's own function, in a worker."""
     from pyspark.sql import functions as f
 
-    def inside(lat: float | None, lon: float | None) -> bool:
-        return lat is not None and lon is not None and _fence(area).contains(lat, lon)
-
-    return f.udf(inside, "boolean")("lat", "lon")
+    inside = f.udf(lambda lat, lon: lat is not None and lon is not None and _fence(area).contains(lat, lon), "boolean")
+    return inside("lat", "lon")
 
 
 @lru_cache(maxsize=16)

@@ -104,7 +104,8 @@ def publication(
     if scopes:
         entity["scope"] = list(scopes)
     if made.lat is not None and made.lon is not None:
-        entity["location"] = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": [made.lon, made.lat]}}
+        position = [round(made.lon, 7), round(made.lat, 7)]  # a centimetre
+        entity["location"] = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": position}}
     if span is not None:
         for name, moment in ((FROM, span.start), (TO, span.end)):
             entity[name] = {"type": "Property", "value": {"@type": "DateTime", "@value": _text(moment)}}
