@@ -136,6 +136,8 @@ def test_an_unknown_name_is_told_near_ones() -> None:
     [
         ("[[criteria]", "it is not TOML"),
         ("a = " + "[" * 5000, "nested too deeply"),
+        ("a = 1" + "0" * 5000, "a number with thousands of digits"),
+        (with_(OWN, "max = 1.0", 'max = 1.0\ndescription = "\\u0007"'), "the definition '20.1': the character U+0007 cannot"),
         ("other = 1", "unknown member 'other'; the members are criteria"),
         (with_(OWN, 'name = "coverage"'), "criterion 1: it lacks the member 'name'; the members are id, name"),
         (with_(OWN, 'id = "20.1"\n'), "criterion 'coverage', definition 1: it lacks the member 'id'"),
@@ -159,6 +161,10 @@ def test_an_unknown_name_is_told_near_ones() -> None:
         (
             with_(OWN, "https://example.org/coverage", "urn:hanse:quality:trust"),
             "the URI 'urn:hanse:quality:trust' is that of 'trust'",
+        ),
+        (
+            with_(OWN, "https://example.org/coverage", "https://uri.etsi.org/ngsi-ld/default-context/trust"),
+            "default-context/trust' is that of 'trust' already",
         ),
         (OWN + OWN, "criterion 'coverage': the name is given twice"),
         (with_(OWN, 'id = "20"', 'id = "20"\nrule = "mean"'), "both a rule and parts"),

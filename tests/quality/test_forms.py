@@ -207,6 +207,10 @@ DEFINITION = '<qocmetricdefinition id="10.1"'
         ('type="number"', 'type="list"', "it is number, text, boolean or json"),
         ("41.5<", "x<", "<value> is 'x'; give a number"),
         ("<type>Thing</type>", "<type/>", "the type of the entity is empty"),
+        ('unit="percent"', f'unit="{"a" * 2049}"', "the definition '10.1': a text has 2049 characters; 2048 are allowed"),
+        ('unitcode="P1"', f'unitcode="{"a" * 101}"', "the definition '10.1': a text has 101 characters; 100 are allowed"),
+        ("<keyword>", "<keyword>a</keyword>" * 32 + "<keyword>", "the definition '15.1' has 35 keywords; 32 are allowed"),
+        ("</informaldescription>", "</informaldescription><relateddefinition/>", "has an empty id, or one of a related one"),
     ],
 )
 def test_xml_that_is_refused(old: str, new: str, says: str) -> None:
@@ -219,6 +223,12 @@ def test_xml_that_is_refused(old: str, new: str, says: str) -> None:
         from_xml(text)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_comments_are_no_part_of_a_name() -> None:
+    text = XML.replace("#pollution", "#poll<!-- a comment -->ution")
+    assert quality_of_xml(text) == quality_of_xml(XML) != {}
+    assert from_xml(text) == from_xml(XML)
 
 
 def test_what_the_paper_leaves_out_need_not_be_written() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.quality.strategies import observations
 
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import DEFAULT_VOCAB
@@ -19,7 +20,6 @@ from hanse.quality.json_form import to_entity
 from hanse.quality.observation import Observation, quality_of
 from hanse.quality.units import converted
 from hanse.quality.xml_form import quality_of_xml, to_xml
-from tests.quality.strategies import observations
 
 NOW, NOW_S = "2026-11-16T12:00:00Z", 1_794_830_400.0
 

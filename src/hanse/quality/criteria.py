@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from hanse.model.errors import InvalidInput
-from hanse.quality.texts import check_name
+from hanse.quality.texts import check_name, check_text
 from hanse.quality.units import converted
 
 MAX_FILE_BYTES: Final = 1 << 20
@@ -85,11 +85,20 @@ class Definition(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
         )
         return f"{words}, in {self.unit}" if self.unit else words
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All that is written in words."""
-        own = (self.id, self.name, self.unit, self.unit_code, self.provider, self.description)
-        return (*own, *self.keywords, *self.related)
+    def check_texts(self) -> None:
+        """Raises InvalidInput for what its types do not allow, or XML cannot carry: not every definition comes from a file."""
+        place = f"the definition {self.id[:40]!r}"
+        for texts, most in (
+            ((self.id, self.unit_code, *self.related), MAX_WORD),
+            ((self.name, self.unit, self.provider, self.description, *self.keywords), MAX_TEXT),
+        ):
+            for text in texts:
+                check_text(text, place, most)
+        for what, many in (("keywords", self.keywords), ("related definitions", self.related)):
+            if len(many) > MAX_PARTS:
+                raise InvalidInput(f"{place} has {len(many)} {what}; {MAX_PARTS} are allowed")
+        if not all((self.id, *self.related)):
+            raise InvalidInput(f"{place} has an empty id, or one of a related one; give it, like 10.1")
 
     def worse(self, one: float, other: float) -> float:
         return min(one, other) if self.direction == "higher" else max(one, other)
@@ -146,14 +155,14 @@ class Criterion(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         return f"{self.name[0].upper()}{self.name[1:]}QoCIndicator"
 
     def plain(self, value: float, definition_id: str, unit_code: str = "") -> float | None:
-        """A value of one of its definitions, in that one's unit or another, as the plain number that it is; None if it is none."""
+        """A value of one of its definitions, in whatever unit, as the plain number that it is; None if it is none."""
         for definition in self.definitions:
             if definition.id == definition_id:
                 return self._plain(converted(value, unit_code, definition.unit_code), definition)
         return None
 
     def plain_in_unit(self, value: float, unit_code: str) -> float | None:
-        """A value of which no more is known than its unit ("": not even that), as the plain number that it is; None if it is none."""
+        """A value of which only the unit is known, at most, as the plain number that it is; None if it is none."""
         for definition in self.definitions:
             if unit_code in ("", definition.unit_code):
                 return self._plain(value, definition)
@@ -243,6 +252,8 @@ def _parsed(text: str, base: Registry) -> Registry:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"it is not TOML: {error}; mend that line") from error
+    except ValueError as error:
+        raise InvalidInput("it has a number with thousands of digits; shorten it") from error
     except RecursionError as error:
         raise InvalidInput("it is nested too deeply; a registry has [[criteria]] and [[criteria.definitions]]") from error
     try:
@@ -273,6 +284,10 @@ def _complaints(criterion: Criterion) -> Iterator[str]:
         if not _ID.fullmatch(id_):
             yield f"the id {id_[:40]!r} is not like 10 or 10.1; use digits, letters, dots, _ and -"
     for definition in criterion.definitions:
+        try:
+            definition.check_texts()
+        except InvalidInput as error:
+            yield error.message
         for message in _definition_complaints(definition):
             yield f"definition {definition.id!r}: {message}"
     if criterion.rule and criterion.rule not in RULES:
@@ -313,7 +328,7 @@ def _definition_complaints(definition: Definition) -> Iterator[str]:
 def _complaints_together(registry: Registry) -> Iterator[tuple[str, str]]:
     """What is wrong between them."""
     ids: dict[str, str] = {}
-    uris: dict[str, str] = {}
+    uris = {DEFAULT_VOCABULARY + name: name for name in registry.by_name}
     for criterion in registry.by_name.values():
         here = f"criterion {criterion.name!r}"
         for kind, id_ in (("indicator", criterion.id), *(("definition", one.id) for one in criterion.definitions)):

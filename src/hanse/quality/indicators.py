@@ -58,8 +58,10 @@ class Indicator(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_name(self.criterion, "the criterion of an indicator")
-        for text in (self.id, self.name, self.criterion_id, *(text for one in self.definitions for text in one.texts)):
+        for text in (self.id, self.name, self.criterion_id):
             check_text(text, f"the indicator {self.criterion!r}")
+        for definition in self.definitions:
+            definition.check_texts()
         if not self.definitions:
             raise InvalidInput(f"the indicator {self.criterion!r} has no definition; say by which it was measured")
         if not 1 <= len(self.values) <= MAX_VALUES:

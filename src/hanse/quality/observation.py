@@ -32,7 +32,7 @@ _NO_ATTRIBUTES: Final = frozenset({"id", "type", "scope"})  # members of an enti
 
 
 class Observation(Struct, frozen=True, kw_only=True):
-    """`observable` is a URI or, relative to whatever document it is in, `#pollution`; a value is JSON without null, as in NGSI-LD."""
+    """`observable` is a URI or, relative to whatever document it is in, `#pollution`; a value is JSON without null."""
 
     entity: str
     observable: str

@@ -28,9 +28,9 @@ _TIME: Final = re.compile(
 )
 
 
-def check_text(text: str, what: str) -> None:
-    if len(text) > MAX_CHARACTERS:
-        raise InvalidInput(f"{what}: a text has {len(text)} characters; {MAX_CHARACTERS} are allowed")
+def check_text(text: str, what: str, characters_max: int = MAX_CHARACTERS) -> None:
+    if len(text) > characters_max:
+        raise InvalidInput(f"{what}: a text has {len(text)} characters; {characters_max} are allowed")
     if found := _NOT_IN_XML.search(text):
         raise InvalidInput(f"{what}: the character U+{ord(found[0]):04X} cannot stand in XML; leave it out")
 

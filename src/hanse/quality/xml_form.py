@@ -175,15 +175,13 @@ class _Parts:
             if name not in attributes:
                 known = ", ".join(attributes) or "it has none"
                 raise InvalidInput(f"<{self._tag}> has an unknown attribute {_shown(name)!r} ({known})")
-        texts = [element.text]
         for child in element:
-            texts.append(child.tail)
             if isinstance(child.tag, str):  # else a comment or an instruction
                 if child.tag not in children:
                     known = ", ".join(children) or "it has none"
                     raise InvalidInput(f"<{self._tag}> has an unknown element <{_shown(child.tag)}> ({known})")
                 self._children.setdefault(child.tag, []).append(child)
-        self.text = "".join(text for text in texts if text)
+        self.text = _text(element)
         if children and self.text.strip():
             raise InvalidInput(f"<{self._tag}> has text in it, {self.text.strip()[:40]!r}; put that into one of its elements")
 
@@ -359,7 +357,7 @@ def quality_of_xml(
     of_whole: list[tuple[str, dict[str, float]]] = []
     inside: dict[Element, dict[str, float]] = {}
     for observation in root.iter("observation"):
-        attribute = (observation.findtext("observable/uri") or "").strip().removeprefix("#")
+        attribute = _text(observation.find("observable/uri")).strip().removeprefix("#")
         values: dict[str, float] = {}
         inside[observation] = values
         if attribute:
@@ -377,6 +375,11 @@ def quality_of_xml(
     for observation, values in inside.items():
         values.update(with_freshness(values, _date(observation, now), now, registry))
     return whole(worst_of(stated, registry), worst_of([*of_whole, ("", loose)], registry)[""], registry)
+
+
+def _text(element: Element | None) -> str:
+    """What is written in an element itself, past comments and instructions."""
+    return "" if element is None else "".join((element.text or "", *(child.tail or "" for child in element)))
 
 
 def _date(observation: Element, now: float | None) -> str | None:
