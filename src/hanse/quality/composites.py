@@ -1,9 +1,8 @@
 """Composite criteria: one number for several, by a named rule (QoCIM's composite indicators).
 
 Parts may have different units and directions. Each is first scored from 0 (the worst that its definition allows) to 1 (the
-best), the rule makes one score of them, and that is read on the composite's own scale. The rules are the usual aggregations of
-quality dimensions (Batini and Scannapieco, "Data and Information Quality", 2016, ch. 4; Zaveri et al., Semantic Web 7(1),
-2016).
+best), the rule makes one score of them, and that is read on the composite's own scale. Minimum, maximum and weighted average are
+the ways to put dimensions of quality together in Pipino, Lee, Wang, "Data quality assessment", CACM 45(4), 2002.
 """
 
 from __future__ import annotations

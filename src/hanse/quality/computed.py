@@ -57,7 +57,7 @@ def completeness(present: Collection[str], expected: Collection[str]) -> float:
 def accuracy(value: float, reference: float, span: float) -> float:
     """100 less the deviation from a reference, in percent of the span of what can be measured.
 
-    Trueness of one result against an accepted reference value (ISO 5725-1), as a share of full scale.
+    Accuracy of one result, its closeness to an accepted reference value (ISO 5725-1), as a share of full scale.
     """
     deviation = abs(_finite(value, "the value") - _finite(reference, "the reference"))
     return _percent(1 - deviation / _positive(span, "the span"))
@@ -98,8 +98,8 @@ def consistency(rules: Iterable[bool]) -> float:
 def refresh_rate(times: Sequence[str | float]) -> float:
     """How many values a second came, from the times of at least two of them, in any order.
 
-    Update rate in Sheikh, Wegdam, van Sinderen, "Middleware support for quality of context in pervasive context-aware systems",
-    PerCom Workshops 2007 (temporal resolution).
+    One over what is the refresh rate, in seconds, in Marie et al., "From ambient sensing to IoT-based context computing: an open
+    framework for end to end QoC management", Sensors 15(6), 2015.
     """
     moments = sorted(seconds_of(time) if isinstance(time, str) else _finite(time, "a time") for time in times)
     if len(moments) < 2 or moments[0] == moments[-1]:
@@ -110,7 +110,8 @@ def refresh_rate(times: Sequence[str | float]) -> float:
 def spatial_resolution(area: float) -> float:
     """The radius in metres of the circle that is as large as the area, in square metres, for which a value stands.
 
-    Spatial resolution in Sheikh et al. 2007.
+    Spatial resolution in Sheikh, Wegdam, van Sinderen, "Middleware support for quality of context in pervasive context-aware
+    systems", PerCom Workshops 2007.
     """
     if not isfinite(area) or area < 0:
         raise InvalidInput(f"an area is 0 or more square metres, not {area}")
