@@ -192,11 +192,17 @@ def _check_asked(policy: Policy, attributes: Mapping[str, Any], criteria: Mappin
 def mentions(policy: dict[str, Any]) -> frozenset[str]:
     """The members of a resource that a policy, in its JSON form, looks at. A criterion of quality is `quality.freshness`."""
     found: set[str] = set()
-    if policy["resource"]["op"] not in ("All", "is"):
-        found.add("id")  # it names the entity
+    if names_resource(policy):
+        found.add("id")
     for condition in policy["conditions"]:
         mentioned(condition["body"], found)
     return frozenset(found)
+
+
+def names_resource(policy: dict[str, Any]) -> bool:
+    """Whether its head names an entity: `resource == …`, `resource in …`, or `resource is Data in …`."""
+    scope = policy["resource"]
+    return scope["op"] not in ("All", "is") or "in" in scope
 
 
 def principals_named(policy: dict[str, Any], found: set[str]) -> None:
@@ -223,16 +229,20 @@ def _principal_in(expression: Any, found: set[str]) -> None:
         elif isinstance(part, dict) and part.get("left") == _PRINCIPAL and kind in (".", "has", "is", "in", "=="):
             if kind in (".", "has"):
                 found.add(f".{part['attr']}")
-            elif kind in ("in", "==") and not _is_literal(part["right"]):
+            elif not _is_literal(part.get("in" if kind == "is" else "right")):
                 found.add("*")
             else:
                 _entities(part, found)
+        elif kind == "Record":
+            _principal_in(list(part.values()), found)  # whose keys mean nothing, even if they are called "Value"
         elif kind != "Value":
             _principal_in(part, found)
 
 
 def _is_literal(expression: Any) -> bool:
-    """Whether it is an entity that is named, or a set of such."""
+    """Whether it is an entity that is named, or a set of such, or nothing at all."""
+    if expression is None:
+        return True
     if isinstance(expression, dict) and isinstance(expression.get("Set"), list):
         return all(_is_literal(part) for part in expression["Set"])
     return isinstance(expression, dict) and isinstance(expression.get("Value"), dict) and "__entity" in expression["Value"]
@@ -265,7 +275,9 @@ def mentioned(expression: Any, found: set[str], *, of: str = "resource") -> None
         found.update(MEMBERS)
         return
     for name, part in expression.items():
-        if name != "Value":
+        if name == "Record":
+            mentioned(list(part.values()), found, of=of)  # whose keys mean nothing, even if they are called "Value"
+        elif name != "Value":
             mentioned(part, found, of=of)
 
 

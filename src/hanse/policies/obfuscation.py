@@ -23,7 +23,7 @@ MAX_DEPTH: Final = 64  # of a value inside a value; what is deeper is taken out
 _GREATEST: Final = 1e9  # that could be a coordinate
 _GEOMETRIES: Final = frozenset({"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon"})
 _METRES_PER_DEGREE: Final = radians(1.0) * EARTH_RADIUS_KM * 1000.0
-# members of an instance that say something about it, none of which is a value to be rounded
+# members of an instance that say something about it, in words: a number by such a name is a value all the same
 _KEPT: Final = frozenset(
     {"type", "unitCode", "datasetId", "instanceId", "observedAt", "createdAt", "modifiedAt", "deletedAt", "expiresAt"}
 )
@@ -114,7 +114,10 @@ def _rounded_within(value: Any, step: float, depth: int) -> Any:
     if isinstance(value, int | float):
         return rounded(value, step)
     if isinstance(value, dict):
-        return {name: inner if name in _KEPT else _rounded_within(inner, step, depth + 1) for name, inner in value.items()}
+        return {
+            name: inner if name in _KEPT and isinstance(inner, str) else _rounded_within(inner, step, depth + 1)
+            for name, inner in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_rounded_within(inner, step, depth + 1) for inner in value]
     return value
@@ -162,7 +165,8 @@ def _coarsened_within(value: Any, metres: float, depth: int) -> Any:
         if value.get("type") in _GEOMETRIES and "coordinates" in value:
             return _coarsened_geometry(str(value["type"]), value["coordinates"], metres)
         if value.get("type") == "GeometryCollection" and isinstance(value.get("geometries"), list):
-            return {**value, "geometries": [_coarsened_within(inner, metres, depth + 1) for inner in value["geometries"]]}
+            inner_ones = [_coarsened_within(inner, metres, depth + 1) for inner in value["geometries"]]
+            return {"type": "GeometryCollection", "geometries": inner_ones}
         inner = {name: _coarsened_within(part, metres, depth + 1) for name, part in value.items() if name != "bbox"}
         return _coarsened_pair(inner, metres)
     if isinstance(value, list | tuple):

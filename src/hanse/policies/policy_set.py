@@ -28,7 +28,7 @@ from hanse.model import Geofence, InvalidInput, Location
 from hanse.policies import cedar
 from hanse.policies.cedar import ACTIONS, Action, AttributeKind, Policy, Verdict
 from hanse.policies.obfuscation import Obfuscation
-from hanse.policies.principals import Known, Principal
+from hanse.policies.principals import Known, Principal, of_its_kind
 from hanse.policies.resources import Resource, both_names, short_name, with_ancestors
 from hanse.quality import Registry, default_registry
 
@@ -326,7 +326,7 @@ class PolicySet:
             return principal.key
         names = [str(principal), f'Community::"{principal.community}"', *(f'Role::"{role}"' for role in principal.roles)]
         said: dict[str, Any] = {".id": principal.id, ".community": principal.community}
-        said |= {f".{name}": value for name, value in principal.attributes.items()}
+        said |= {f".{name}": of_its_kind(value) for name, value in principal.attributes.items()}
         return (
             principal.kind,
             tuple(sorted(self._named.intersection(names))),

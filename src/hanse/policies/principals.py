@@ -38,7 +38,8 @@ class Principal(Struct, frozen=True, dict=True, omit_defaults=True):
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """What decisions are remembered by: equal for principals of whom the same is known."""
-        return self.kind, self.id, self.community, self.roles, tuple(sorted(self.attributes.items()))
+        known = tuple(sorted((name, of_its_kind(value)) for name, value in self.attributes.items()))
+        return self.kind, self.id, self.community, self.roles, known
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -48,6 +49,11 @@ class Principal(Struct, frozen=True, dict=True, omit_defaults=True):
 
     def __str__(self) -> str:
         return f'{self.kind}::"{self.id}"'
+
+
+def of_its_kind(value: Known) -> tuple[str, Known]:
+    """A value that equals only one of its own kind: for Python True is 1, for policies it is not."""
+    return type(value).__name__, value
 
 
 ANONYMOUS: Final = Principal("anonymous", roles=("anonymous",))  # whoever does not say who he is

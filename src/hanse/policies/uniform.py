@@ -95,7 +95,7 @@ class Uniform:
 
 def _loosened(policy: Policy) -> Policy:
     stated = dict(policy.json)
-    if "id" in policy.mentions and stated["resource"]["op"] not in ("All", "is"):
+    if cedar.names_resource(stated):
         stated["resource"] = {"op": "All"}
     conditions = []
     for condition in stated["conditions"]:
