@@ -101,6 +101,20 @@ def test_what_is_no_contract_is_refused(node: SyncNodeClient, body: Any, words: 
     assert error.value.status == 400
 
 
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"limit": "9" * 5000}, "limit is a number from 1 to 1000"),
+        ({"limit": "0"}, "limit is a number from 1 to 1000"),
+        ({"type": "a," * 999 + "a", "id": "b," * 999 + "b"}, "1000000 pairs of type and id are too many; ask for at most 64"),
+    ],
+)
+def test_what_asks_for_too_much_is_refused(node: SyncNodeClient, params: dict[str, str], words: str) -> None:
+    with pytest.raises(hanse.NgsiLdClientError, match=words) as error:
+        node.request("GET", f"{V1}/contracts/producers", params=params)
+    assert error.value.status == 400
+
+
 # --- producers --------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hanse.model import Selector, Subscription
+from hanse.model.values import MAX_SELECTORS
 from hanse.ngsild.contracts import Side, guarantee_of, requirement_of, shown_verdict
 from hanse.ngsild.entity import DEFAULT_VOCAB
 from hanse.ngsild.errors import BadRequestData
@@ -54,8 +55,10 @@ async def find_for(call: Call) -> ASGIApp:
 
 
 def _wish(call: Call, types: list[str | None], quality: str) -> Subscription:
-    topic = call.params.get("topic")
-    selectors = tuple(Selector(type=type_, id=id_, topic=topic) for type_ in types for id_ in _listed(call, "id"))
+    topic, ids = call.params.get("topic"), _listed(call, "id")
+    if (pairs := len(types) * len(ids)) > MAX_SELECTORS:
+        raise BadRequestData(f"{pairs} pairs of type and id are too many; ask for at most {MAX_SELECTORS} at a time")
+    selectors = tuple(Selector(type=type_, id=id_, topic=topic) for type_ in types for id_ in ids)
     return Subscription(id="wish", client="wish", selectors=selectors, quality=quality)
 
 
@@ -70,7 +73,7 @@ def _answer(call: Call, wishes: list[Subscription]) -> ASGIApp:
 
 def _limit(call: Call) -> int:
     given = call.params.get("limit", str(PRODUCERS))
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= PRODUCERS_MAX):
+    if not (given.isascii() and given.isdigit() and len(given) < 20 and 1 <= int(given) <= PRODUCERS_MAX):
         raise BadRequestData(f"limit is a number from 1 to {PRODUCERS_MAX}, not {given[:40]!r}")
     return int(given)
 
