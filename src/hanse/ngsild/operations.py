@@ -36,6 +36,7 @@ class Outcome(Struct, frozen=True):
     change: Change | None
     updated: tuple[str, ...] = ()  # names of attributes, expanded
     not_updated: tuple[tuple[str, str], ...] = ()  # and of those that stayed as they were, with the reason
+    missing: tuple[str, ...] = ()  # and of those that were to be deleted, and are not there
 
 
 def create(entity: Entity, now: str) -> Change:
@@ -222,7 +223,7 @@ def deletes(item: Instance) -> bool:
 class _Work:
     """An entity under change: what it will be, and what has happened to it on the way."""
 
-    __slots__ = ("attributes", "before", "changes", "names", "now", "refused")
+    __slots__ = ("attributes", "before", "changes", "missing", "names", "now", "refused")
 
     def __init__(self, before: Entity, now: str) -> None:
         self.before = before
@@ -231,6 +232,7 @@ class _Work:
         self.changes: list[AttributeChange] = []
         self.names: dict[str, None] = {}
         self.refused: dict[str, str] = {}
+        self.missing: dict[str, None] = {}
 
     def find(self, name: str, dataset: str | None) -> Instance | None:
         for item in self.attributes.get(name, ()):
@@ -265,6 +267,8 @@ class _Work:
             found = [] if old is None else [old]
         for old in found:
             self.remove(name, old)
+        if not found:
+            self.missing[name] = None
         return bool(found)
 
     def remove(self, name: str, old: Instance) -> None:
@@ -304,7 +308,7 @@ class _Work:
                 expires_at=expires,
             )
             change = Change("updated", self.now, before, after, tuple(self.changes))
-        return Outcome(change, (*names, *updated), tuple(self.refused.items()))
+        return Outcome(change, (*names, *updated), tuple(self.refused.items()), tuple(self.missing))
 
 
 def as_old_as(new: Instance, old: Instance) -> Instance:

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from hanse.ngsild.errors import NgsiLdError
-from hanse.ngsild.operations import Outcome
+from hanse.ngsild.operations import SCOPE, Outcome
+from hanse.node.access.errors import Forbidden
 from hanse.node.access.seen_parts import (
     SeenEntityMaps,
     SeenNative,
@@ -105,20 +106,40 @@ class SeenTenant(Tenant):
         def allowed(old: Entity | None) -> Any:
             try:
                 result = operation(old)
-                self._check(result)
-            except NgsiLdError:
-                if old is not None and self.sight.entity(old) is None:
-                    # what is refused says that there is something: it is refused as if there were nothing
-                    self._check(operation(None))
-                raise
+                self._check(result, old)
+            except NgsiLdError as error:
+                seen = None if old is None else self.sight.entity(old)
+                if seen is old:
+                    raise
+                # why it is refused would tell what is hidden: it is answered as if that were not there
+                result = operation(seen)
+                self._check(result, seen)
+                if _change(result) is not None:
+                    raise self._unseen(error, old) from None
             return result
 
         return allowed
 
-    def _check(self, result: Any) -> None:
-        change: Change | None = result.change if isinstance(result, Outcome) else result
+    def _check(self, result: Any, entity: Entity | None) -> None:
+        """Raises Forbidden unless what is changed may be published, and what was named and has not changed, too."""
+        change = _change(result)
         if change is not None:
             self.sight.may_publish(change)
+        if isinstance(result, Outcome) and entity is not None:
+            named = {*result.missing, *(name for name, _ in result.not_updated)} - {SCOPE}
+            if named:
+                self.sight.check("publish", self.sight.resource(entity, "publish"), named, entity.id)
+
+    def _unseen(self, error: NgsiLdError, entity: Entity | None) -> NgsiLdError:
+        """Why something is refused that would be allowed if there were no more than is seen."""
+        if not isinstance(error, Forbidden) or entity is None:
+            return error
+        return Forbidden(f"{self.sight.principal} may not publish all that this would change of {entity.id}")
+
+
+def _change(result: Any) -> Change | None:
+    change: Change | None = result.change if isinstance(result, Outcome) else result
+    return change
 
 
 class _SeenRouter:

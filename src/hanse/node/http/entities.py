@@ -17,6 +17,7 @@ from hanse.ngsild.quality import quality_attributes
 from hanse.ngsild.query import EntityQuery, EntitySelector
 from hanse.ngsild.selection import parse_type_query
 from hanse.ngsild.uris import check_uri
+from hanse.node.access.errors import Forbidden
 from hanse.node.distributed.batches import purged
 from hanse.node.distributed.consumption import consumed
 from hanse.node.distributed.provision import CREATE, DELETE, MERGE, REPLACE, provided
@@ -226,7 +227,10 @@ async def without_id(_call: Call) -> ASGIApp:
 
 
 async def purge(call: Call) -> ASGIApp:
-    """Delete every entity that a query finds; or only some attributes of it (`drop`), or all but some (`keep`)."""
+    """Delete every entity that a query finds; or only some attributes of it (`drop`), or all but some (`keep`).
+
+    What the caller may not change stays, and is named in the answer; if that is everything, the purge is refused.
+    """
     context = await call.context()
     keep, drop = (
         {context.expand_term(name.strip()) for name in call.params[param].split(",")} if param in call.params else None
@@ -238,15 +242,27 @@ async def purge(call: Call) -> ASGIApp:
     check_selective(call, asked)
     now = now_text()
     pending: list[asyncio.Future[None]] = []
+    purged_ids: list[str] = []
+    refused: dict[str, Forbidden] = {}
     for id_ in await call.tenant.store.ids(asked):
-        applied = call.tenant.apply(id_, lambda old: operations.purge(old, now, keep=keep, drop=drop), "purge")
+        try:
+            applied = call.tenant.apply(id_, lambda old: operations.purge(old, now, keep=keep, drop=drop), "purge")
+        except Forbidden as error:
+            refused[id_] = error
+            continue
+        purged_ids.append(id_)
         if applied.committed is not None:
             pending.append(applied.committed)
         if len(pending) >= PURGED_AT_ONCE:
             await asyncio.gather(*pending)
             pending.clear()
     await asyncio.gather(*pending)
-    return call.no_content()
+    if not refused:
+        return call.no_content()
+    if not purged_ids:
+        raise next(iter(refused.values()))
+    told = [{"entityId": id_, "error": error.problem()} for id_, error in refused.items()]
+    return call.answer({"success": purged_ids, "errors": told}, status=207)
 
 
 ENTITY = ngsi(
