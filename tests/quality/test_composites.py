@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.model import InvalidInput
-from hanse.quality import attribute_and_criterion, default_registry, indicator_key, load, whole
+from hanse.quality import attribute_and_criterion, completed, default_registry, indicator_key, load, whole
 from hanse.quality.composites import RULE_FUNCTIONS, composed, with_composites
 from hanse.quality.criteria import RULES, Registry
 
@@ -130,3 +130,15 @@ def test_composites_of_an_attribute_and_of_the_whole() -> None:
     assert "a.worth" not in apart
     assert apart["worth"] == 50
     assert whole({"a": both}, {"trust": 10}, registry)["worth"] == 40  # the worst of the attributes that have it
+
+
+def test_what_is_stated_by_keys_is_completed() -> None:
+    registry = load(composite("minimum"))
+    stated = {"a.trust": 70, "b.trust": 60, "a.accuracy": 80, "https://x.org/v1.2/c.freshness": 5, "mood": 3}
+    follows = {"a.worth": 70, "trust": 60, "accuracy": 80, "freshness": 5, "worth": 70}
+    assert completed(stated, registry) == stated | follows
+    assert completed(stated | {"trust": 10}, registry)["trust"] == 10
+    assert completed({}, registry) == {}
+    for wrong in ({"a.trust": 101}, {"freshness": -1}, {"trust": float("nan")}):
+        with pytest.raises(InvalidInput, match=f"quality: {next(iter(wrong))} is .*; [a-z]+ is a number from 0"):
+            completed(wrong, registry)

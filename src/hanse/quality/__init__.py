@@ -1,7 +1,7 @@
 """Quality of context: what its criteria are, how it is stated, computed and carried, and how it is asked for."""
 
 from hanse.quality.criteria import Criterion, Definition, Level, Levels, Registry, default_registry, load
-from hanse.quality.keys import attribute_and_criterion, indicator_key, whole
+from hanse.quality.keys import attribute_and_criterion, completed, indicator_key, whole
 from hanse.quality.requirements import names, normalized
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Levels",
     "Registry",
     "attribute_and_criterion",
+    "completed",
     "default_registry",
     "indicator_key",
     "load",

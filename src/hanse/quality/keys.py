@@ -8,9 +8,13 @@ dots and be a URI. A key is written as filters write paths, so that a requiremen
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
+from hanse.model.errors import InvalidInput
 from hanse.quality.composites import with_composites
 from hanse.quality.criteria import Registry
+
+MAX_SHOWN: Final = 100  # characters of a name, in words
 
 
 def indicator_key(attribute: str, criterion: str) -> str:
@@ -39,6 +43,24 @@ def whole(per_attribute: Mapping[str, Mapping[str, float]], stated: Mapping[str,
             found[indicator_key(attribute, name)] = value
             worst[name] = registry.by_name[name].definition.worse(worst[name], value) if name in worst else value
     return found | with_composites(worst | _meant(stated, registry), registry)
+
+
+def completed(stated: Mapping[str, float], registry: Registry) -> dict[str, float]:
+    """What somebody states under these keys, with what follows from it as in `whole`.
+
+    Names that the registry does not have stay as they are: another node may know them. InvalidInput for a number that its
+    criterion does not accept.
+    """
+    by_attribute: dict[str, dict[str, float]] = {}
+    for key, value in stated.items():
+        attribute, name = attribute_and_criterion(key)
+        criterion = registry.by_name.get(name)
+        if criterion is not None and not criterion.definition.accepts(value):
+            numbers = criterion.definition.range_words
+            raise InvalidInput(f"{key[:MAX_SHOWN]} is {value:g}; {name} is a number {numbers}", place="quality")
+        by_attribute.setdefault(attribute, {})[name] = value
+    of_whole = by_attribute.pop("", {})
+    return {**stated, **whole(by_attribute, of_whole, registry)}
 
 
 def _meant(values: Mapping[str, float], registry: Registry) -> dict[str, float]:

@@ -63,7 +63,7 @@ def test_xml_is_handed_on_as_it_is(node: SyncNodeClient) -> None:
     put(node, "/clients/reader/subscriptions/all", {"selectors": [{"type": "Letter"}]})
     sent = "<letter><to>reader</to></letter>"
     assert publish_xml(node, "writer", sent, "type=Letter&id=n1&lat=1&lon=2") == {"id": "n1", "publisher": "writer", "heard": 1}
-    (event,) = first_events(node, "reader", 1)
+    (event,) = first_events(node, "inspector", 1)
     assert (event["payload"], event["media_type"], event["location"]) == (sent, "application/xml", [1.0, 2.0])
     with pytest.raises(hanse.NgsiLdClientError, match="not well-formed XML"):
         publish_xml(node, "writer", "<letter>", "type=Letter&id=n2")
@@ -140,6 +140,20 @@ def test_a_stream_has_what_came_while_nobody_listened(node: SyncNodeClient) -> N
     assert [event["id"] for event in first_events(node, "page", 3)] == ["n0", "n1", "n2"]
     publish(node, "press", {"id": "n2", "topic": "news"})  # the same again is not delivered again
     assert publish(node, "press", {"id": "n3", "topic": "news"})["heard"] == 1
+
+
+def test_stated_quality_is_completed_as_that_of_an_entity_is(node: SyncNodeClient) -> None:
+    put(node, "/clients/meter", {})
+    put(node, "/clients/inspector", {})
+    put(node, "/clients/inspector/subscriptions/whole", {"selectors": [{"topic": "meters"}], "quality": "precision>=40"})
+    stated = {"NO2.precision": 80, "CO.precision": 50, "CO.mood": 3}
+    assert publish(node, "meter", {"topic": "meters", "quality": stated})["heard"] == 1
+    assert publish(node, "meter", {"topic": "meters", "quality": stated | {"CO.precision": 30}})["heard"] == 0
+    assert publish(node, "meter", {"topic": "meters", "quality": stated | {"precision": 30}})["heard"] == 0
+    (event,) = first_events(node, "inspector", 1)
+    assert event["quality"] == stated | {"precision": 50}
+    with pytest.raises(hanse.NgsiLdClientError, match=r"NO2\.precision is 400; precision is a number from 0 to 100, in percent"):
+        publish(node, "meter", {"topic": "meters", "quality": {"NO2.precision": 400}})
 
 
 def test_what_is_published_must_be_as_advertised(node: SyncNodeClient) -> None:

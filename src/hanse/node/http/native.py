@@ -26,7 +26,7 @@ from hanse.node.http.answers import JSON
 from hanse.node.http.call import Call, Endpoint, Path, native
 from hanse.node.http.events import event_stream
 from hanse.node.native import NativeClient, stream_of
-from hanse.quality import normalized
+from hanse.quality import completed, normalized
 from hanse.quality.contracts import check
 from hanse.quality.xml_form import quality_of_xml
 
@@ -239,7 +239,7 @@ async def _published_json(call: Call) -> Notification:
         types=given.types,
         entity=given.entity,
         attributes=given.attributes,
-        quality=given.quality,
+        quality=completed(given.quality, call.tenant.measure.registry),
         payload=payload,
         location=_location(given.location),
         geofence=_geofence(given.geofence),
