@@ -63,7 +63,7 @@ def test_xml_is_handed_on_as_it_is(node: SyncNodeClient) -> None:
     put(node, "/clients/reader/subscriptions/all", {"selectors": [{"type": "Letter"}]})
     sent = "<letter><to>reader</to></letter>"
     assert publish_xml(node, "writer", sent, "type=Letter&id=n1&lat=1&lon=2") == {"id": "n1", "publisher": "writer", "heard": 1}
-    (event,) = first_events(node, "inspector", 1)
+    (event,) = first_events(node, "reader", 1)
     assert (event["payload"], event["media_type"], event["location"]) == (sent, "application/xml", [1.0, 2.0])
     with pytest.raises(hanse.NgsiLdClientError, match="not well-formed XML"):
         publish_xml(node, "writer", "<letter>", "type=Letter&id=n2")
