@@ -31,6 +31,7 @@ NOUNS: Final = (
     "scopes",
     "agent",
     "federation",
+    "pipeline",
 )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -107,7 +107,7 @@ def _fence(area: str) -> Geofence:
 class Transform(Protocol):
     """Rows with `place` in, and whatever `made` understands out. Each is a frozen struct, and goes to the workers as such."""
 
-    category: str
+    category: ClassVar[str]
 
     def rows(self, observations: DataFrame) -> DataFrame:
         """On a frame of observations, of a stream or of a batch."""
