@@ -174,6 +174,13 @@ class Tenant:
     def may_forward(self, types: TypeQuery, id_: str, names: frozenset[str] | None) -> None:
         """Raises unless these attributes of an entity may be published at other sources; None: all of it."""
 
+    def trusts(self, registration: str) -> bool:
+        """Whether a source may have what requests say of their senders, tokens included: with policies, an operator's only."""
+        if self.access is None:
+            return True
+        owner = self.owners.of(REGISTRATION, registration)
+        return owner is not None and self.access.is_admin(owner)
+
     def sight_of_owner(self, kind: str, id_: str) -> Sight | None:
         """What the owner of a subscription, a client or a snapshot sees; None: everything, there being no policies."""
         return None if self.access is None else self.access.sight(self, self.owners.listener(kind, id_))

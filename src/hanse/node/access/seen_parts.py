@@ -5,7 +5,7 @@ Something that belongs to another is not there, for all that is to be seen from 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from hanse.node.notifier.streams import Streams
     from hanse.node.snapshots import Before
     from hanse.node.tenant import Tenant
+
+
+_HOW: Final = "contextSourceInfo"  # of a registration
 
 
 class Ownership:
@@ -225,11 +228,16 @@ class SeenRegistrations(Registrations):
         self._real = seen.real.registrations
         self._sight = seen.sight
         self._own = Ownership(seen, owned.REGISTRATION)
+        self._is_admin = seen.is_admin
 
     def _check(self, registration: Registration) -> None:
         for information in registration.information:
             selected = [(entity.types, entity.id or "") for entity in information.entities] or [((), "")]
             self._sight.may_subscribe("advertise", selected, information.names)
+            if not self._is_admin and any(map(_is_told_by, registration.operations)):
+                # what others write is sent there: that is for those who may read it all, as it is
+                for types, id_ in selected:
+                    self._sight.sees_all(types, id_, information.names)
 
     def _sees(self, registration: Registration) -> bool:
         if self._own.has(registration.id):
@@ -250,10 +258,17 @@ class SeenRegistrations(Registrations):
         registration = self._real.get(id_)
         if not self._sees(registration):
             raise ResourceNotFound(f"there is no registration {id_!r}")
-        return registration
+        return self._shown(registration)
 
     def find(self, sought: Sought) -> list[Registration]:
-        return [registration for registration in self._real.find(sought) if self._sees(registration)]
+        return [self._shown(registration) for registration in self._real.find(sought) if self._sees(registration)]
+
+    def _shown(self, registration: Registration) -> Registration:
+        """How a source is asked, with tokens and all, is between its owner and this node."""
+        if _HOW not in registration.document or self._own.has(registration.id):
+            return registration
+        left = {name: value for name, value in registration.document.items() if name != _HOW}
+        return msgspec.structs.replace(registration, document=left)
 
     async def create(self, registration: Registration) -> None:
         self._check(registration)
@@ -269,6 +284,12 @@ class SeenRegistrations(Registrations):
         self._own.check(id_, "registration")
         await self._real.remove(id_)
         await self._own.give_up(id_)
+
+
+def _is_told_by(operation: str) -> bool:
+    """Whether a source gets to know by this operation what somebody has written."""
+    is_of_data = not any(kind in operation for kind in ("Subscription", "EntityMap"))
+    return is_of_data and not operation.startswith(("retrieve", "query", "delete", "purge"))
 
 
 class SeenEntityMaps(EntityMaps):

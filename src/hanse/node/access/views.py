@@ -12,7 +12,7 @@ import msgspec
 from hanse.ngsild.entity import LOCATION, AttributeChange, Change, Entity, now_text
 from hanse.ngsild.subscriptions import is_reclassified
 from hanse.ngsild.temporal import SCOPE, Evolution
-from hanse.node.access.errors import refusal
+from hanse.node.access.errors import Forbidden, refusal
 from hanse.node.store.discovery import AttributeInfo, TypeInfo
 from hanse.policies import Resource, attributes_seen, view
 from hanse.policies.obfuscation import obfuscated, positions, removes
@@ -204,6 +204,15 @@ class Sight:
         for types, id_ in selected:
             resource = Resource(types=types, id=id_, tenant=self.tenant)
             self.check(action, resource, names, id_ or " and ".join(types) or "everything")
+
+    def sees_all(self, types: tuple[str, ...], id_: str, names: Iterable[str]) -> None:
+        """Raises Forbidden unless these attributes of such entities (none named: all) are read as they are."""
+        whole = Resource(types=types, id=id_, tenant=self.tenant)
+        decisions: list[Decision | None] = [self.policies.decide(self.principal, "read", whole.of(name)) for name in names]
+        decisions = decisions or [self.uniform(types)]
+        if not all(decision is not None and decision.is_plain for decision in decisions):
+            what = id_ or " and ".join(types) or "everything"
+            raise Forbidden(f"{self.principal} may not have told what is written to {what}: not all of it may be read")
 
     def may_native(self, action: Action, wanted: Subscription | Advertisement, names: Iterable[str] = ()) -> None:
         scopes = scopes_of(wanted.scopes)

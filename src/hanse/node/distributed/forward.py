@@ -191,7 +191,7 @@ class Distributed:
             if key.lower() in _OWN or key.lower() in _HOW:
                 continue
             if value == FROM_REQUEST:
-                value = trigger.headers.get(key.lower(), "")
+                value = trigger.headers.get(key.lower(), "") if self._tenant.trusts(registration.id) else ""
             if value:
                 headers[key] = value
         if tenant := registration.document.get("tenant"):
