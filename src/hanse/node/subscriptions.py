@@ -192,7 +192,11 @@ class Subscriptions:
         live.context, live.sight = resolved, old.sight
         live.next_ms = old.next_ms - old.interval_ms + live.interval_ms
         of_entity = self._tenant.measure.of_entity
-        live.held = {entity: held for entity, held in old.held.items() if fires(patched, held, _now_ms(), of_entity(held.at))}
+        live.held = {
+            entity: held
+            for entity, held in old.held.items()
+            if (seen := live.seen(held)) is not None and fires(patched, seen, _now_ms(), of_entity(held.at))
+        }
         self._broker(m.Detach(CLIENT + id_))
         old.stop()
         self._live[id_] = live

@@ -57,6 +57,7 @@ class SeeingSearcher(Searcher):
         super().__init__(connection, query_ms_max)
         self._sight: Sight | None = None
         self._wholes: dict[str, Resource | None] = {}
+        self._qualities: dict[str, Callable[[str], dict[str, float]]] = {}  # of each attribute of an entity
         self._decisions: dict[tuple[str, str], Decision] = {}
         for name, function, arguments in (
             ("hanse_whole", self._is_seen, 1),
@@ -73,7 +74,7 @@ class SeeingSearcher(Searcher):
     def look(self, sight: Sight, work: Callable[[], T]) -> T:
         """Do something, in one transaction, as a principal sees it."""
         self._sight = sight
-        self._wholes, self._decisions = {}, {}
+        self._wholes, self._qualities, self._decisions = {}, {}, {}
         try:
             return self.run(work)
         finally:
@@ -194,7 +195,11 @@ class SeeingSearcher(Searcher):
             return None
         row = self.connection.execute("SELECT document FROM main.entities WHERE id = ?", (id_,)).fetchone()
         if row is not None:
-            return self.sight.resource(decode_entity(row[0]))
+            entity = decode_entity(row[0])
+            qualities = self.sight.qualities(entity)
+            if qualities is not None:
+                self._qualities[id_] = qualities
+            return self.sight.resource(entity)
         row = self.connection.execute("SELECT types, scopes FROM main.temporal_entities WHERE id = ?", (id_,)).fetchone()
         if row is None or self._needs_present():
             return None
@@ -205,13 +210,20 @@ class SeeingSearcher(Searcher):
         members = {name for name in policies.mentions("read") if name == "areas" or name.startswith("quality")}
         return any(policies.forbids_by("read", name) for name in members)
 
+    def _part(self, id_: str, attribute: str) -> Resource | None:
+        """What is known of an attribute; beside its name, that is its own quality."""
+        whole = self._whole(id_)
+        if whole is None or id_ not in self._qualities:
+            return whole
+        return msgspec.structs.replace(whole, quality=self._qualities[id_](attribute))
+
     def _decision(self, id_: str, attribute: str) -> Decision | None:
         key = id_, attribute
         if key not in self._decisions:
-            whole = self._whole(id_)
-            if whole is None:
+            part = self._part(id_, attribute)
+            if part is None:
                 return None
-            self._decisions[key] = self.sight.of_attribute(whole, attribute)
+            self._decisions[key] = self.sight.of_attribute(part, attribute)
         return self._decisions[key]
 
     def _is_seen(self, id_: str) -> bool:
@@ -242,8 +254,8 @@ class SeeingSearcher(Searcher):
         return _shows(self._about(id_, attribute, instance))
 
     def _about(self, id_: str, attribute: str, instance: bytes) -> Decision | None:
-        whole = self._whole(id_) if attribute == LOCATION else None
-        return self._decision(id_, attribute) if whole is None else self.sight.of_attribute(whole, attribute, _instance(instance))
+        part = self._part(id_, attribute) if attribute == LOCATION else None
+        return self._decision(id_, attribute) if part is None else self.sight.of_attribute(part, attribute, _instance(instance))
 
     def _seen(self, id_: str, attribute: str, instance: bytes) -> bytes:
         decision = None if attribute == SCOPE else self._about(id_, attribute, instance)

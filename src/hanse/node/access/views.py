@@ -77,7 +77,8 @@ class Sight:
     def _quality(self, entity: Entity) -> Mapping[str, float]:
         return self._measure.of(entity.attributes, entity.types, now_text())
 
-    def _qualities(self, entity: Entity, action: Action) -> Callable[[str], dict[str, float]] | None:
+    def qualities(self, entity: Entity, action: Action = "read") -> Callable[[str], dict[str, float]] | None:
+        """Of what quality each attribute is, if policies look at that."""
         if not self.policies.looks_at_quality(action):
             return None
         quality = self._quality(entity)
@@ -93,7 +94,7 @@ class Sight:
             "read",
             self.resource(entity),
             entity.attributes,
-            quality_of_attribute=self._qualities(entity, "read"),
+            quality_of_attribute=self.qualities(entity, "read"),
         )
         if seen is None:
             return None
@@ -113,26 +114,30 @@ class Sight:
             return change
         whole = after if after is not None else before
         assert whole is not None
-        told = tuple(filter(None, (self._attribute(one, change.entity, before, after) for one in change.attributes)))
+        told = tuple(filter(None, (self._attribute(one, change, before) for one in change.attributes)))
         seen = Change(change.kind, change.at, before if change.kind != "updated" or before is not None else after, after, told)
         if change.kind == "updated" and not told and not is_reclassified(seen):
             return None
         return seen
 
-    def _attribute(
-        self, change: AttributeChange, entity: Entity, before: Entity | None, after: Entity | None
-    ) -> AttributeChange | None:
-        ways = self._decision(entity, change.name)
-        if not ways.allowed or removes(ways.obfuscations):
+    def _attribute(self, one: AttributeChange, change: Change, before: Entity | None) -> AttributeChange | None:
+        """What is now is decided about by what the entity is now, and what was before by what it was then."""
+        ways = self._decision(change.entity, one.name)
+        if not _is_shown(ways):
             return None
-        old = None if before is None or change.before is None else obfuscated(change.before, ways.obfuscations)
-        new = None if after is None or change.after is None else obfuscated(change.after, ways.obfuscations)
-        if old is not None and new is not None and ways.obfuscations and _said(old) == _said(new):
+        new = None if one.after is None else obfuscated(one.after, ways.obfuscations)
+        old, then = None, ways
+        if one.before is not None and change.before is not None and before is not None:
+            then = ways if change.before is change.entity else self._decision(change.before, one.name)
+            old = obfuscated(one.before, then.obfuscations) if _is_shown(then) else None
+        if old is None and new is None:
+            return None
+        if old is not None and new is not None and (ways.obfuscations or then.obfuscations) and _said(old) == _said(new):
             return None  # it has changed by less than is to be seen
-        return AttributeChange(change.name, change.kind, old, new)
+        return AttributeChange(one.name, "created" if old is None else one.kind, old, new)
 
     def _decision(self, entity: Entity, attribute: str, action: Action = "read") -> Decision:
-        qualities = self._qualities(entity, action)
+        qualities = self.qualities(entity, action)
         return decision_of(self.policies, self.principal, action, self.resource(entity, action), attribute, qualities)
 
     def notification(self, notification: Notification) -> Notification | None:
@@ -253,6 +258,10 @@ def _make_less_exact(series: Series, ways: tuple[Obfuscation, ...]) -> None:
             method: computed if method in _COUNTS else [(obfuscated(value, ways), period) for value, period in computed]
             for method, computed in series.aggregates.items()
         }
+
+
+def _is_shown(decision: Decision) -> bool:
+    return decision.allowed and not removes(decision.obfuscations)
 
 
 def _said(instance: Instance) -> Instance:
