@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.serving import serving
+from tests.serving import serving, settings_with
 
 import hanse
 from hanse.client.sync import SyncNodeClient
@@ -26,7 +26,8 @@ def at(lon: float, lat: float) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[SyncNodeClient]:
-    with serving() as url, hanse.connect_sync(url) as client:
+    expected = settings_with(quality={"expected": {"Ship": ["speed", "draught"]}})
+    with serving(expected) as url, hanse.connect_sync(url) as client:
         client.create(entity("a", "Ship", location=at(10, 53), speed=1))
         client.create(entity("b", "Ship", location=at(20, 53), speed=1, scope="/port/east"))
         client.create(entity("c", "Crane", load={"type": "Property", "value": 3, "precision": {"type": "Property", "value": 30}}))
@@ -97,6 +98,7 @@ def test_by_area_as_it_was_known_at_the_time(node: SyncNodeClient) -> None:
 def test_by_quality_of_what_has_changed(node: SyncNodeClient) -> None:
     assert asked(node, qualityQ="load.precision>=50") == [6]
     assert asked(node, qualityQ="precision>=low") == [3, 6]
+    assert asked(node, qualityQ="completeness>=low") == []  # a record has a part of the entity
 
 
 def test_by_time(node: SyncNodeClient) -> None:

@@ -93,8 +93,9 @@ async def _wanted(call: Call) -> Wanted:
     )
 
 
-def _has_quality(measure: Measure, quality: str, attributes: Attributes, types: tuple[str, ...], at: str) -> bool:
-    return quality_matches(quality, measure.of(attributes, types, at))
+def _has_quality(measure: Measure, quality: str, attributes: Attributes, at: str) -> bool:
+    """Of what has changed. How complete the whole is, a record does not say: it has only what has changed."""
+    return quality_matches(quality, measure.of(attributes, at=at))
 
 
 def _time(params: dict[str, str], name: str) -> int | None:

@@ -38,7 +38,7 @@ _LOCATION_NAME: Final = f'"name":"{LOCATION}"'
 
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
 
-QualityAt = Callable[[Attributes, tuple[str, ...], str], bool]  # attributes, types, time
+QualityAt = Callable[[Attributes, str], bool]  # attributes, time
 
 
 class LoggedAttribute(Struct, frozen=True, omit_defaults=True):
@@ -139,7 +139,7 @@ def read_page(connection: sqlite3.Connection, after: int, upto: int | None, limi
     statement, values = _statement(after, last, limit, wanted, types)
     found = connection.execute(statement, values).fetchall()
     read = found[-1][0] if len(found) >= limit and found else max(after, last) if limit else after
-    return Page(_chosen(connection, found, wanted, types), types, read, end)
+    return Page(_chosen(connection, found, wanted), types, read, end)
 
 
 def _statement(after: int, last: int, limit: int, wanted: Wanted, types: dict[int, tuple[str, ...]]) -> tuple[str, list[Any]]:
@@ -167,7 +167,7 @@ def _marks(number: int) -> str:
     return ",".join("?" * number)
 
 
-def _chosen(connection: sqlite3.Connection, found: list[Any], wanted: Wanted, types: dict[int, tuple[str, ...]]) -> list[Row]:
+def _chosen(connection: sqlite3.Connection, found: list[Any], wanted: Wanted) -> list[Row]:
     if wanted == _EVERYTHING:  # nothing to choose: as they are
         return [Row._make((*row[:7], row[7] or _NO_ATTRIBUTES, None)) for row in found]
     rows = []
@@ -193,7 +193,7 @@ def _chosen(connection: sqlite3.Connection, found: list[Any], wanted: Wanted, ty
             for one in _attributes(attributes):
                 if one.instance is not None:
                     stated.setdefault(one.name, []).append(one.instance)
-            if not wanted.has_quality(stated, types[row[5]], at_text(row[1])):
+            if not wanted.has_quality(stated, at_text(row[1])):
                 continue
         rows.append(Row._make((*row[:7], attributes, place if wanted.places else None)))
     return rows
