@@ -92,11 +92,15 @@ class Indicator(Struct, frozen=True, kw_only=True):
 def indicator(name: str, value: float, at: str | None = None, *, registry: Registry | None = None) -> Indicator:
     """An indicator as the registry defines it: `indicator("precision", 80)`."""
     criterion = (registry or default_registry()).criterion(name)
-    definition = criterion.definition
-    if not definition.accepts(value):
-        raise InvalidInput(f"{name} is a number {definition.range_words}, not {value:g}")
+    if not criterion.definition.accepts(value):
+        raise InvalidInput(f"{name} is a number {criterion.definition.range_words}, not {value:g}")
+    return indicator_by(criterion, criterion.definition, value, at)
+
+
+def indicator_by(criterion: Criterion, definition: Definition, value: float, at: str | None) -> Indicator:
+    """An indicator with one value, by one of the definitions of its criterion."""
     return Indicator(
-        criterion=name,
+        criterion=criterion.name,
         id=criterion.id,
         name=criterion.indicator_name,
         criterion_id=criterion.criterion_id,

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from hanse.model.errors import InvalidInput
 from hanse.quality.criteria import DEFAULT_VOCABULARY, Criterion, Definition, Registry, default_registry
-from hanse.quality.indicators import Indicator, MetricValue, Quality
+from hanse.quality.indicators import Indicator, MetricValue, Quality, indicator_by
 from hanse.quality.observation import Observation, observable_of
 
 OBSERVATION_ID: Final = "observationId"
@@ -82,16 +82,7 @@ def _usual(name: str, value: float, at: str | None, unit_code: str, registry: Re
     """The indicator that a plain sub-property means; None if its name or its unit is unknown."""
     criterion = registry.by_name.get(name)
     definition = None if criterion is None else _in_unit(criterion, unit_code)
-    if criterion is None or definition is None:
-        return None
-    return Indicator(
-        criterion=name,
-        id=criterion.id,
-        name=criterion.indicator_name,
-        criterion_id=criterion.criterion_id,
-        definitions=(definition,),
-        values=(MetricValue(float(value), at, definition.id),),
-    )
+    return None if criterion is None or definition is None else indicator_by(criterion, definition, value, at)
 
 
 def _in_unit(criterion: Criterion, unit_code: str) -> Definition | None:
