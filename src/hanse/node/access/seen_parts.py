@@ -5,13 +5,15 @@ Something that belongs to another is not there, for all that is to be seen from 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from hanse.ngsild.entity import now_text
-from hanse.ngsild.errors import AlreadyExists, ResourceNotFound
-from hanse.ngsild.query import matches
+from hanse.ngsild.errors import AlreadyExists, ResourceNotFound, TooManyResults
+from hanse.ngsild.ordering import order_entities
+from hanse.ngsild.query import EntityQuery, matches
 from hanse.node.access import owners as owned
 from hanse.node.access.errors import Forbidden
 from hanse.node.distributed.subscriptions import RemoteSubscriptions, told_entity
@@ -19,6 +21,7 @@ from hanse.node.entity_maps import EntityMaps
 from hanse.node.native import Native
 from hanse.node.registrations import Registrations
 from hanse.node.snapshots import Snapshots
+from hanse.node.store import Found
 from hanse.node.subscriptions import Subscriptions
 from hanse.policies import ANONYMOUS, Resource, resource_of
 
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from hanse.ngsild.contexts import Context
     from hanse.ngsild.entity import Entity
     from hanse.ngsild.entity_maps import EntityMap
-    from hanse.ngsild.query import EntityQuery
     from hanse.ngsild.registrations import Registration, Sought
     from hanse.ngsild.representation import View
     from hanse.ngsild.snapshots import Snapshot
@@ -377,18 +379,37 @@ class SeenReading:
         return None if entity is None else self._seen.sight.entity(entity), warnings
 
     async def query(self, asked: EntityQuery) -> Read:
-        read = await self._real.query(asked, self._seen.store)
+        """Others find what may be meant, and what of it is meant is found by what is seen of it: so are order and count."""
+        if self._seen.sight.is_all or not self._real.concerns_others(asked):
+            return await self._real.query(asked, self._seen.store)
+        read = await self._real.query(self._of_its_kind(asked), self._seen.store)
+        self._check_all(len(read.found.entities))
         quality_of = self._seen.measure.of_entity(now_text())
-        every = read.found.entities
+        sight = self._seen.sight
         left = [
-            seen for entity in every if (seen := self._seen.sight.entity(entity)) is not None and matches(asked, seen, quality_of)
+            seen
+            for entity in read.found.entities
+            if (seen := sight.entity(entity)) is not None and matches(asked, seen, quality_of)
         ]
-        if read.found.count is not None:
-            read.found.count -= len(every) - len(left)
-        read.found.entities = left
+        if asked.order_by:
+            left = order_entities(left, asked.order_by)
+        page = left[asked.offset : asked.offset + asked.limit]
+        read.found = Found(page, len(left) if asked.count else None)
         return read
 
+    def _of_its_kind(self, asked: EntityQuery) -> EntityQuery:
+        """All that a query may find: by what nobody hides of an entity that is seen."""
+        return EntityQuery(selectors=asked.selectors, scope_q=asked.scope_q, limit=self._real.most)
+
+    def _check_all(self, found: int) -> None:
+        most = self._real.most
+        if found >= most:
+            raise TooManyResults(f"{most} entities or more would have to be looked at one by one; name their types or ids")
+
     async def evolution(self, history: History, id_: str, temporal: TemporalQuery, view: View) -> tuple[Page, list[str]]:
+        if temporal.aggregation is not None and not self._seen.sight.is_all:
+            with suppress(ResourceNotFound):  # what is computed here is computed of what is seen
+                return await history.retrieve(id_, temporal, view), []
         page, warnings = await self._real.evolution(history, id_, temporal, view)
         self._leave(page)
         if not page.evolutions:
@@ -398,10 +419,18 @@ class SeenReading:
     async def evolutions(
         self, history: History, asked: EntityQuery, temporal: TemporalQuery, view: View
     ) -> tuple[Page, int | None, list[str]]:
-        page, count, warnings = await self._real.evolutions(history, asked, temporal, view)
-        before = len(page.evolutions)
+        if self._seen.sight.is_all or not self._real.concerns_others(asked):
+            return await self._real.evolutions(history, asked, temporal, view)
+        if asked.q or asked.geo or asked.quality or temporal.aggregation is not None:
+            # others would answer by what they have, and so tell more than may be seen
+            page, count = await history.query(asked, temporal, view)
+            return page, count, ["other nodes are asked neither filters nor sums of the past, where not all of it may be seen"]
+        page, _, warnings = await self._real.evolutions(history, self._of_its_kind(asked), temporal, view)
+        self._check_all(len(page.evolutions))
         self._leave(page)
-        return page, count if count is None else count - (before - len(page.evolutions)), warnings
+        count = len(page.evolutions) if asked.count else None
+        page.evolutions = page.evolutions[asked.offset : asked.offset + asked.limit]
+        return page, count, warnings
 
     def _leave(self, page: Page) -> None:
         page.evolutions = [evolution for evolution in page.evolutions if self._seen.sight.evolution(evolution)]

@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from hanse.model import Advertisement, Notification, Subscription
     from hanse.ngsild.entity import Attributes, Instance
     from hanse.ngsild.quality import Measure
-    from hanse.ngsild.temporal import Series
     from hanse.node.access.access import Access
-    from hanse.policies import Action, Decision, Obfuscation, PolicySet, Principal
+    from hanse.policies import Action, Decision, PolicySet, Principal
 
 # what an update may change without saying anything new
 _TIMES: Final = frozenset({"createdAt", "modifiedAt", "instanceId"})
-_COUNTS: Final = frozenset({"totalCount", "distinctCount"})
 
 
 class Sight:
@@ -48,6 +46,12 @@ class Sight:
     @property
     def policies(self) -> PolicySet:
         return self._access.policies
+
+    @property
+    def is_all(self) -> bool:
+        """Whether everything is seen, as it is, whatever there may be."""
+        decision = self._access.uniform.decision(self.principal, "read", None, tenant=self.tenant)
+        return decision is not None and decision.is_plain
 
     def uniform(self, types: tuple[str, ...]) -> Decision | None:
         """The one decision about reading anything of exactly these types, if there is one."""
@@ -184,9 +188,9 @@ class Sight:
         for series in evolution.series:
             if series.attribute != SCOPE:
                 decision = self.policies.decide(self.principal, "read", whole.of(series.attribute))
-                if not decision.allowed or removes(decision.obfuscations):
-                    continue
-                _make_less_exact(series, decision.obfuscations)
+                if not _is_shown(decision) or (series.aggregates is not None and decision.obfuscations):
+                    continue  # what was computed of exact values says more than each of them may
+                series.instances = obfuscated(series.instances, decision.obfuscations)
             left.append(series)
         evolution.series = left
         return any(series.attribute != SCOPE for series in left)
@@ -247,17 +251,6 @@ def places(attributes: Mapping[str, list[dict[str, Any]]]) -> list[tuple[float, 
         if isinstance(value, dict):
             found += positions(value.get("coordinates"))
     return found
-
-
-def _make_less_exact(series: Series, ways: tuple[Obfuscation, ...]) -> None:
-    if not ways:
-        return
-    series.instances = obfuscated(series.instances, ways)
-    if series.aggregates is not None:
-        series.aggregates = {
-            method: computed if method in _COUNTS else [(obfuscated(value, ways), period) for value, period in computed]
-            for method, computed in series.aggregates.items()
-        }
 
 
 def _is_shown(decision: Decision) -> bool:

@@ -41,6 +41,8 @@ class Read(Struct):
 
 
 class Reading:
+    most = ANSWER_MAX  # entities that are looked at for one answer
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -49,6 +51,9 @@ class Reading:
         query = m.Query("", "", selectors)
         found = {node for broker in self._host.planes.brokers for node in broker.strategy.providers(query)}
         return sorted(found - {self._host.node})
+
+    def concerns_others(self, asked: EntityQuery) -> bool:
+        return bool(self._providers(_selectors(asked)))
 
     async def entity(self, id_: str) -> tuple[Entity | None, list[str]]:
         """The one that is here; if none is, as others have it."""
