@@ -6,7 +6,7 @@ from hanse.model import Advertisement, Notification, Selector, Subscription
 from hanse.routing import Broker, Federation, Node, Settings
 from hanse.routing import messages as m
 from hanse.routing.federation import both_ways
-from hanse.routing.settings import GUARANTEES_MAX
+from hanse.routing.settings import GUARANTEES_MAX, OFFER_IDLE_MS
 from hanse.routing.strategies.advertised import Advertised
 
 OF_T = (Selector(type="T"),)
@@ -87,6 +87,33 @@ def test_what_names_no_advertisement_keeps_to_no_guarantee() -> None:
     net.subscribe("precision<40")
     net.publish("1", 10)
     assert net.is_asked
+    assert net.got == ["1"]
+
+
+def test_what_is_published_without_an_advertisement_again_and_again_stays_offered() -> None:
+    net = Net()
+    net.advertise("fine", "precision>=60")
+    net.subscribe("precision<40")
+    for _ in range(2):
+        net.publish(str(net.now_ms), 10)
+        net.now_ms += OFFER_IDLE_MS - 100
+        net.tell("a", m.Tick())
+        assert net.is_asked
+    net.now_ms += 200
+    net.tell("a", m.Tick())
+    assert not net.is_asked
+
+
+def test_what_is_of_two_types_may_have_the_quality_of_another_advertisement() -> None:
+    """It is offered by both types; the guarantee of the type that its advertisement does not name says nothing of it."""
+    net = Net()
+    net.advertise("coarse", "precision<=30")  # of T
+    other = Advertisement(id="fine", client="producer", selectors=(Selector(type="U"),), quality="precision>=60")
+    net.tell("a", m.Advertise(other))
+    net.subscribe("precision>=50")
+    assert not net.is_asked
+    both = Notification(id="1", publisher="producer", types=("T", "U"), quality={"precision": 80}, advertisement="fine")
+    net.tell("a", m.Publish(both))
     assert net.got == ["1"]
 
 

@@ -123,9 +123,15 @@ class Advertised(Strategy):
     def _guarantees(self, offer: Offer) -> tuple[str, ...]:
         """Those that stand behind an own offer; none if something comes without."""
         texts = self.state.offers.get(offer, {})
-        if offer in self.state.implicit or "" in texts or len(texts) > GUARANTEES_MAX:
-            return ()
-        return tuple(sorted(texts))
+        return () if offer in self.state.implicit or not _is_bounded(texts) else tuple(sorted(texts))
+
+    def _guarantee_of(self, notification: Notification) -> str | None:
+        """That of the advertisement that it names; None if it names none."""
+        client = self.broker.clients.get(notification.publisher)
+        if client is None or notification.advertisement is None:
+            return None
+        advertisement = client.advertisements.get(notification.advertisement)
+        return None if advertisement is None else advertisement.quality
 
     def _tell(self, offer: Offer) -> None:
         """Let the others know of an own offer what they do not know yet: that it is there, with other guarantees, or gone."""
@@ -212,9 +218,11 @@ class Advertised(Strategy):
 
     def published(self, notification: Notification) -> None:
         state, now = self.state, self.broker.now_ms
+        guarantee = self._guarantee_of(notification)
         for offer in self._offers_for(notification):
-            # what names no advertisement keeps to no guarantee
-            if offer not in state.offers or (notification.advertisement is None and self._guarantees(offer)):
+            texts = state.offers.get(offer)
+            # it may name no advertisement, or that of another of its types: then it keeps to none of these guarantees
+            if texts is None or (_is_bounded(texts) and guarantee not in texts):
                 is_new = offer not in state.implicit
                 state.implicit[offer] = now
                 if is_new:
@@ -302,6 +310,11 @@ class Advertised(Strategy):
             return
         provider, offer = msgspec.json.decode(key, type=tuple[str, Offer])
         self.broker.send((other,), m.DropAdvertisement(provider, offer))
+
+
+def _is_bounded(texts: dict[str, int]) -> bool:
+    """Whether these guarantees say anything: not if there is something without any, or if they are too many to be told."""
+    return "" not in texts and len(texts) <= GUARANTEES_MAX
 
 
 def _serves(offers: dict[Offer, Known], selectors: tuple[Selector, ...], requirement: str) -> bool:
