@@ -140,3 +140,10 @@ def test_a_folder_that_grows_is_read_once_whatever_is_in_it(spark: SparkSession,
 def test_a_place_that_is_not_there_is_refused_in_words(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="there is nothing at"):
         collect(spark, MAPPING, str(tmp_path / "none"))
+
+
+def test_a_folder_that_is_still_empty_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    run(collect(spark, MAPPING, str(tmp_path / "in"), stream=True), tmp_path)
+    with pytest.raises(InvalidInput, match="no Parquet file yet"):
+        collect(spark, load_mapping(TEXT.replace('"csv"', '"parquet"')), str(tmp_path / "in"), stream=True)

@@ -26,6 +26,8 @@ Drawn = TypeVar("Drawn")
 Instance = dict[str, Any]
 Attributes = dict[str, list[Instance]]
 
+ENTITIES = 150
+REQUIREMENTS = 25
 ACCEPTED = "2026-01-31T12:00:00.000005Z"
 LATER = datetime(2026, 1, 31, 12, 10, tzinfo=UTC)
 EXPECTED = {"Air": ("no2", "pm10", "o3"), "Noise": ("no2",), "Other": ()}
@@ -171,9 +173,9 @@ def single(one: Attributes) -> Iterator[tuple[str, Attributes]]:
 def test_the_same_answers_as_the_node(spark: SparkSession, registry: Registry) -> None:
     every = [
         (f"urn:x:{number}", type_, one)
-        for number, (type_, one) in enumerate(drawn(st.tuples(st.sampled_from(list(EXPECTED)), attributes()), 400))
+        for number, (type_, one) in enumerate(drawn(st.tuples(st.sampled_from(list(EXPECTED)), attributes()), ENTITIES))
     ]
-    asked = sorted(set(drawn(requirements(registry), 40)))
+    asked = sorted(set(drawn(requirements(registry), REQUIREMENTS)))
     observed = observations(records(spark, every), registry).cache()
     measure = Measure(registry, expected_of)
 

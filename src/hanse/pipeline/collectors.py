@@ -145,7 +145,12 @@ def _parquet_lines(spark: SparkSession, reader: Any, path: str, *, stream: bool)
     from pyspark.sql import functions as f
 
     if stream:
-        reader = reader.schema(spark.read.parquet(path).schema)
+        try:
+            reader = reader.schema(spark.read.parquet(path).schema)
+        except Exception as error:
+            if "UNABLE_TO_INFER_SCHEMA" not in str(error):
+                raise
+            raise InvalidInput(f"{path!r} has no Parquet file yet, so its columns are not known; put one there first") from error
     rows = reader.parquet(path)
     frame: DataFrame = rows.select(
         f.col("_metadata.file_path").alias("place"),
