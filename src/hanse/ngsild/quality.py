@@ -149,9 +149,13 @@ def _stated_number(instance: Instance, criterion: Criterion) -> float | None:
     number = number_value(instance.get("value"))
     if number is None:
         return None
-    if _IN_FULL in instance and (stated := _in_full(instance[_IN_FULL], criterion)) is not None and stated.latest.value == number:
-        return plain_value(stated, criterion)
     unit = instance.get("unitCode")
+    if _IN_FULL in instance:
+        stated = _in_full(instance[_IN_FULL], criterion)
+        if stated is not None and stated.latest.value == number:
+            return plain_value(stated, criterion)
+    elif unit is None or unit == criterion.definitions[0].unit_code:  # nearly always: quickly what the last line says
+        return number if criterion.definitions[0].accepts(number) else None
     return criterion.plain_in_unit(number, unit if isinstance(unit, str) else "")
 
 
