@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,26 @@ def test_what_a_subscription_tells_follows_the_policies(tmp_path: Path) -> None:
         node.put("urn:room:2", temperature=18.0, occupancy=9)
         assert got.get(timeout=WAIT_S)["data"][0]["id"] == "urn:room:2"
         assert got.empty()
+
+
+def test_a_stream_ends_when_its_token_does(tmp_path: Path) -> None:
+    def short() -> str:
+        return token("tina", "town", exp=int(time.time()) + 3)
+
+    async def scene(node: Town) -> None:
+        attached = await asyncio.to_thread(node.ask, "PUT", "/hanse/v1/clients/tina", TOWN, {})
+        assert attached.status in (201, 204), attached.data
+        async with aiohttp.ClientSession(node.url) as session:
+            for path in (f"/hanse/v1/subscribe?type=Room&access_token={short()}", "/hanse/v1/clients/tina/stream"):
+                bearer = {} if "access_token" in path else {"Authorization": f"Bearer {short()}"}
+                async with session.get(path, headers=bearer) as stream, asyncio.timeout(WAIT_S):
+                    assert stream.status == 200
+                    assert b"event: end" in await stream.read()  # to its end, which comes
+            async with session.ws_connect(f"/hanse/v1/stream?access_token={short()}") as socket:
+                await socket.send_json({"op": "subscribe", "id": "c", "subscription": {"entities": [{"type": "Room"}]}})
+                assert (await socket.receive_json(timeout=WAIT_S))["op"] == "subscribed"
+                assert (await socket.receive(timeout=WAIT_S)).type is aiohttp.WSMsgType.CLOSE
+                assert socket.close_code == 1008
+
+    with town(tmp_path, access={"leeway_s": 0}) as node:
+        asyncio.run(scene(node))

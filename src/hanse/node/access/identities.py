@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,24 +47,26 @@ class Identities:
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched_at = float("-inf")
         self._fetching = asyncio.Lock()
-        self._known: dict[bytes, tuple[Principal, float]] = {}  # by digests: a token is long, and a secret
+        # whose a token is, until when that counts, and when it ends; by digests: a token is long, and a secret
+        self._known: dict[bytes, tuple[Principal, float, float]] = {}
         if settings.jwks and not _is_url(settings.jwks):
             self._keys = _read_keys(_file(settings.jwks, "jwks"), settings.jwks)
 
     async def of(self, headers: Mapping[str, str], token: str = "") -> Principal:
         """Whose request this is, by its headers, or by a token that came otherwise. Raises Unauthorized."""
-        given = headers.get("authorization", "")
-        if given:
-            scheme, _, rest = given.partition(" ")
-            if scheme.lower() != "bearer" or not rest.strip():
-                raise Unauthorized("write the header Authorization as: Bearer TOKEN")
-            token = rest.strip()
+        token = _token(headers) or token
         return await self.of_token(token) if token else ANONYMOUS
+
+    def end_of(self, headers: Mapping[str, str], token: str = "") -> float:
+        """When a token ends that was found good, in seconds since 1970, and with it what lasts; never, without one."""
+        token = _token(headers) or token
+        known = self._known.get(_digest(token))
+        return inf if not token else known[2] if known is not None else 0.0
 
     async def of_token(self, token: str) -> Principal:
         if len(token) > TOKEN_MAX:
             raise Unauthorized(f"the token has more than {TOKEN_MAX} characters")
-        digest = hashlib.sha256(token.encode()).digest()
+        digest = _digest(token)
         known = self._known.get(digest)
         if known is not None and known[1] > time.time():
             return known[0]
@@ -71,9 +74,9 @@ class Identities:
         principal = self._principal(claims)
         if len(self._known) >= TOKENS_KEPT:
             del self._known[next(iter(self._known))]
+        ends_at = float(claims["exp"]) + self._settings.leeway_s
         # it is looked at anew now and then, so that keys which are withdrawn cease to count
-        until = min(float(claims["exp"]) + self._settings.leeway_s, time.time() + self._settings.jwks_keep_s)
-        self._known[digest] = principal, until
+        self._known[digest] = principal, min(ends_at, time.time() + self._settings.jwks_keep_s), ends_at
         return principal
 
     async def _claims(self, token: str) -> dict[str, Any]:
@@ -174,6 +177,19 @@ class Identities:
             )
         except InvalidInput as error:
             raise Unauthorized(str(error)) from None
+
+
+def _token(headers: Mapping[str, str]) -> str:
+    """Raises Unauthorized."""
+    given = headers.get("authorization", "")
+    scheme, _, token = given.partition(" ")
+    if given and (scheme.lower() != "bearer" or not token.strip()):
+        raise Unauthorized("write the header Authorization as: Bearer TOKEN")
+    return token.strip()
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:

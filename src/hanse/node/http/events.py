@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import StreamingResponse
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from hanse.node.http.call import Call
     from hanse.node.notifier.streams import Streams
 
+EXPIRED: Final = "the token has expired; come back with a new one"
 ALIVE_S: Final = 15.0  # a comment this often, so that whatever is in between does not take the silence for the end
 
 
@@ -46,12 +49,13 @@ def event_stream(call: Call, name: str) -> ASGIApp:
     if sum(tenant.notifier.streams.connections for tenant in call.node.tenants.values()) >= most:
         raise TooManyPending(f"there are {most} streams already")
     streams = call.tenant.notifier.streams
+    ends_at = inf if call.node.access is None else call.node.access.identities.end_of(call.headers)
     listener = Listener()
     complete = streams.listen(name, listener, int(last) if last is not None else 0)
 
     async def events() -> AsyncIterator[bytes]:
         yield b": listening\n\n" if complete or last is None else b"event: gap\ndata: {}\n\n"
-        async for chunk in told(listener, ALIVE_S, b": alive\n\n"):
+        async for chunk in told(listener, ALIVE_S, b": alive\n\n", ends_at):
             yield chunk
 
     async def ended() -> None:
@@ -60,14 +64,22 @@ def event_stream(call: Call, name: str) -> ASGIApp:
     return EventStream(events(), streams, ended)
 
 
-async def told(listener: Listener, alive_s: float, comment: bytes) -> AsyncIterator[bytes]:
-    """What a listener hears, until there is no more; a comment whenever it has been quiet for so long."""
+async def told(listener: Listener, alive_s: float, comment: bytes, ends_at: float = inf) -> AsyncIterator[bytes]:
+    """What a listener hears, until there is no more; a comment whenever it has been quiet for so long.
+
+    `ends_at`, in seconds since 1970, is when the token ends that the stream was asked for with: the stream ends, too.
+    """
     while True:
+        left_s = ends_at - time.time()
+        if left_s <= 0:
+            yield b'event: end\ndata: {"reason":"%b"}\n\n' % EXPIRED.encode()
+            return
         try:
-            async with asyncio.timeout(alive_s):
+            async with asyncio.timeout(min(alive_s, left_s)):
                 event = await listener.get()
         except TimeoutError:
-            yield comment
+            if left_s > alive_s:
+                yield comment
             continue
         if event is None:
             return

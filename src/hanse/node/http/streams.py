@@ -8,14 +8,16 @@
 
 The tenant is named by the header NGSILD-Tenant or, as browsers cannot set one here, by the parameter `tenant`; the @context by a
 Link header or the parameter `context`; a bearer token, where there are policies, by the header Authorization or the parameter
-`access_token`. A client that does not keep up loses the oldest events and is told how many.
+`access_token`; when it expires, the connection ends. A client that does not keep up loses the oldest events and is told how many.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -32,7 +34,7 @@ from hanse.ngsild.subscription_members import STREAM_URI
 from hanse.ngsild.subscriptions import parse_subscription
 from hanse.node.http.answers import problem_answer
 from hanse.node.http.call import context_of_link
-from hanse.node.http.events import EventStream, told
+from hanse.node.http.events import EXPIRED, EventStream, told
 from hanse.node.notifier.streams import Listener
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ async def notifications(request: Request) -> Response | ASGIApp:
     try:
         _check_params(request.query_params, LISTENER_PARAMS)
         tenant = await _tenant(request)
+        ends_at = _ends_at(request)
         id_ = request.query_params.get("subscription", "")
         if not tenant.subscriptions.get(id_).is_kept:
             raise errors.ResourceNotFound(f"there is no subscription {id_!r}")
@@ -83,7 +86,7 @@ async def notifications(request: Request) -> Response | ASGIApp:
 
     async def events() -> AsyncIterator[bytes]:
         yield b": connected\n\n" if complete else b"event: gap\ndata: {}\n\n"
-        async for chunk in told(listener, HEARTBEAT_S, b": \n\n"):
+        async for chunk in told(listener, HEARTBEAT_S, b": \n\n", ends_at):
             yield chunk
 
     async def ended() -> None:
@@ -98,6 +101,7 @@ async def subscribe(request: Request) -> Response | ASGIApp:
         params = request.query_params
         _check_params(params, SUBSCRIBE_PARAMS)
         tenant = await _tenant(request)
+        ends_at = _ends_at(request)
         source = params.get("context") or context_of_link(request.headers.get("link", ""))
         context = await _context(tenant, source)
         subscription = _ephemeral(subscription_of(params), context, tenant)
@@ -113,7 +117,7 @@ async def subscribe(request: Request) -> Response | ASGIApp:
 
     async def events() -> AsyncIterator[bytes]:
         yield b": connected\n\n"
-        async for chunk in told(listener, HEARTBEAT_S, b": \n\n"):
+        async for chunk in told(listener, HEARTBEAT_S, b": \n\n", ends_at):
             yield chunk
 
     async def ended() -> None:
@@ -163,13 +167,20 @@ async def stream(socket: WebSocket) -> None:
     await socket.accept()
     try:
         tenant = await _tenant(socket)
+        ends_at = _ends_at(socket)
         _check_room(socket.app.state.node)
     except errors.NgsiLdError as error:
         await socket.send_bytes(_encode({"op": "error", "problem": error.problem()}))
         await socket.close(1008)
         return
     with tenant.notifier.streams.connection():
-        await Conversation(socket, tenant).run()
+        conversation = Conversation(socket, tenant)
+        try:
+            async with asyncio.timeout(None if ends_at == inf else max(0.0, ends_at - time.time())):
+                await conversation.run()
+        except TimeoutError:
+            with suppress(WebSocketDisconnect, RuntimeError, OSError):
+                await socket.close(1008, EXPIRED)
 
 
 class Conversation:
@@ -330,6 +341,14 @@ async def _tenant(connection: HTTPConnection) -> Tenant:
     tenant = await node.tenant(name, create=False)
     tenant.calls += 1
     return tenant if access is None or principal is None else access.seen(tenant, principal)
+
+
+def _ends_at(connection: HTTPConnection) -> float:
+    """When the token ends that a connection was opened with, in seconds since 1970."""
+    access = connection.app.state.node.access
+    return (
+        inf if access is None else access.identities.end_of(connection.headers, connection.query_params.get("access_token", ""))
+    )
 
 
 async def _context(tenant: Tenant, source: Any) -> Context:
