@@ -102,7 +102,7 @@ def test_what_is_missing_is_not_there_and_lowers_completeness() -> None:
         ("7;31.01.2026 12:00;1.5;calm;;;;", [None, WRONG_TYPE]),
         ("7;31.01.2026 12:00;1e999;calm;perhaps;;;", [None, WRONG_TYPE, WRONG_TYPE]),
         ("7;31.01.2026 12:00;1;;;100;0;", [None, WRONG_TYPE]),
-        ("7;31.01.2026 12:00;1;;;;;very", [None, WRONG_TYPE]),
+        ("7;31.01.2026 12:00;1;calm;yes;;;very", [None, WRONG_TYPE]),
     ],
 )
 def test_what_is_wrong_is_kept_aside_and_the_rest_is_taken(line: str, expected: list[str | None]) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from hanse.model import InvalidInput
-from hanse.pipeline.mapping import AttributeRule, Mapping, QualityRule, at_path, filled, placeholders
+from hanse.pipeline.mapping import AttributeRule, Mapping, Quality, QualityRule, at_path, filled, placeholders
 from hanse.pipeline.observations import LOCATION, criterion_names, of_record
 from hanse.quality import Registry, computed, default_registry
 
@@ -88,6 +88,12 @@ class Mapper:
         self._known = criterion_names(self.registry)
         self._missing_texts = {one.strip() for one in mapping.source.missing if isinstance(one, str)}
         self._missing_numbers = {float(one) for one in mapping.source.missing if not isinstance(one, str)}
+        # what is the same for all values of a line is computed once
+        of_values: Quality = {
+            name: rule for name, rule in mapping.quality.items() if isinstance(rule, QualityRule) and rule.rule == "accuracy"
+        }
+        self._shared = {name: rule for name, rule in mapping.quality.items() if name not in of_values}
+        self._own = {one.name: of_values | one.quality for one in mapping.attributes}
         self._zone = ZoneInfo(mapping.time.zone) if mapping.time else UTC
         self._read: Callable[[str, str, Sequence[str]], dict[str, Any]] = {
             "csv": self._csv,
@@ -152,11 +158,15 @@ class Mapper:
         observed_us = self._observed(record)
         lat, lon = self._place(record, aside)
         found = dict(self._values(record, aside))
+        shared = self._quality(self._shared, record, _Facts(None, found, at_us, observed_us), aside)
         values = []
         for attribute in self.mapping.attributes:
             if attribute.name in found:
                 value, text = found[attribute.name]
-                quality = self._quality(attribute, record, _Facts(value, found, at_us, observed_us), aside)
+                quality = shared
+                if own := self._own[attribute.name]:
+                    stated = self._quality(own, record, _Facts(value, found, at_us, observed_us), aside)
+                    quality = {name: one for name, one in shared.items() if name not in own} | stated
                 values.append(Value(attribute.name, value, text, attribute.unit or None, observed_us, quality))
         return Said(type_, list(rule.scopes), lat, lon, values)
 
@@ -180,7 +190,7 @@ class Mapper:
         values = []
         for one in of_record(_encode(attributes).decode(), self.registry, self._known):
             facts = _Facts(one.value, dict.fromkeys(attributes), at_us, one.observed_us)
-            quality = self._quality(AttributeRule(one.attribute), record, facts, aside) | one.quality
+            quality = self._quality(self.mapping.quality, record, facts, aside) | one.quality
             values.append(Value(one.attribute, one.value, one.text, one.unit, one.observed_us, quality, one.dataset))
         return Said(type_, [scope] if isinstance(scope, str) else scope, lat, lon, values)
 
@@ -286,9 +296,9 @@ class Mapper:
 
     # --- quality ----------------------------------------------------------------------------------------------------------
 
-    def _quality(self, attribute: AttributeRule, record: dict[str, Any], facts: _Facts, aside: list[_Wrong]) -> dict[str, float]:
+    def _quality(self, rules: Quality, record: dict[str, Any], facts: _Facts, aside: list[_Wrong]) -> dict[str, float]:
         stated: dict[str, float] = {}
-        for name, rule in {**self.mapping.quality, **attribute.quality}.items():
+        for name, rule in rules.items():
             try:
                 value = self._by_rule(rule, record, facts) if isinstance(rule, QualityRule) else rule
             except _Wrong as wrong:
