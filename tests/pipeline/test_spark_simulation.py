@@ -7,6 +7,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,9 @@ from hanse.pipeline.simulation import (
     tables_of_recording,
 )
 from hanse.pipeline.simulation.hikers import CLIENTS_A_BLOCK, LOCATION, PUBLICATION, SUBSCRIPTION, Hike
-from hanse.routing import Settings
+from hanse.routing import Federation, Node, Settings
 from hanse.routing import messages as m
+from hanse.routing.federation import both_ways
 from hanse.simulation.actions import Action
 from hanse.simulation.engine import Simulator
 from hanse.simulation.replay import AUTHORS_NAMES, Recording, read_recording
@@ -111,9 +113,8 @@ NODES = 10  # a grid with a shorter last row
 RADII = (2.0, 10.0, 40.0)
 
 
-def racing(seed: int, *, clients: int = 150, actions_each: int = 16, within_ms: int = 4_000) -> Workload:
+def racing(seed: int, federation: Federation, *, clients: int = 150, actions_each: int = 16, within_ms: int = 4_000) -> Workload:
     random = Random(seed)
-    federation = topology("cities", nodes=NODES, seed=seed, clients=clients)
     fields = Fields(federation)
     actions: list[Action] = []
     for i in range(clients):
@@ -142,7 +143,7 @@ def racing(seed: int, *, clients: int = 150, actions_each: int = 16, within_ms: 
 
 
 def test_it_agrees_with_the_exact_simulator_where_messages_race(spark: SparkSession) -> None:
-    work = racing(3)
+    work = racing(3, topology("cities", nodes=NODES, seed=3))
     with SparkSimulation(spark, tables_of_actions(spark, work.federation, work.actions)) as simulation:
         delivered = set()
         for strategy in STRATEGIES:
@@ -155,7 +156,10 @@ def test_it_agrees_with_the_exact_simulator_where_messages_race(spark: SparkSess
 
 
 def test_it_agrees_where_brokers_match_with_the_publishers_place_that_they_know(spark: SparkSession) -> None:
-    work = racing(4, clients=120)
+    # each in a group of its own, and the cloud much further away than they are from each other
+    places = {"Perth": Location(-31.95, 115.86), "Auckland": Location(-36.85, 174.76), "Suva": Location(-18.14, 178.44)}
+    nodes = tuple(Node(name, place, clients=1) for name, place in places.items())
+    work = racing(4, Federation(nodes, both_ways(list(combinations(places, 2)))), clients=60)
     requests = [(action.at_ms, action.node, action.do) for action in work.actions]
     tables = tables_of_recording(spark, Recording(work.federation.nodes, {}, {}, (), None, requests))
     with SparkSimulation(spark, tables) as simulation:

@@ -71,8 +71,8 @@ class SparkSimulation:
         self.census = Census(tables)
         self._folder = _scratch(folder)
         self._candidates: Candidates | None = None
-        self._shared: dict[str, Any] = {}
-        self._is_at_home = False
+        self._shared: dict[tuple[str, bytes], Any] = {}
+        self._checked: set[bytes] = set()  # areas that all clients keep to
         spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
 
     def __enter__(self) -> Self:
@@ -91,14 +91,11 @@ class SparkSimulation:
         if not settings.flood_locations and not self.tables.says_where:
             raise InvalidInput("the spark engine needs flooded locations where publications do not say where they were made")
         network = Network(settings, latencies)
-        if settings.strategy.startswith("geo-") and not self._is_at_home:
-            check_at_home(self.tables, FieldMap.of(settings))
-            self._is_at_home = True
-        if self._candidates is None:
-            step("counting what clients do")
-            self.census.check()
-            self._candidates = Candidates(self.spark, self.tables, self._folder, slack_ms=6 * int(network.ms.max()))
-        run = Run(self.tables, self.census, self._candidates, network, shared=self._shared, step=step)
+        if settings.strategy.startswith("geo-"):
+            self._check_at_home(FieldMap.of(settings))
+        step("counting what clients do")
+        candidates = self._candidates_for(network)
+        run = Run(self.tables, self.census, candidates, network, shared=self._shared, step=step)
         run.begin()
         strategy(run)
         costs = run.costs
@@ -106,6 +103,22 @@ class SparkSimulation:
             last = max(int(each.last_ms.max(initial=0)) for each in self._counted())
             costs.last_ms = max(costs.last_ms, -(-last // TICK_EVERY_MS) * TICK_EVERY_MS)
         return costs.result(settings.strategy, self.requests)
+
+    def _check_at_home(self, fields: FieldMap) -> None:
+        areas = fields.owner.tobytes()
+        if areas not in self._checked:
+            check_at_home(self.tables, fields)
+            self._checked.add(areas)
+
+    def _candidates_for(self, network: Network) -> Candidates:
+        slack_ms = network.slowest_ms
+        if self._candidates is None:
+            self.census.check()
+            self._candidates = Candidates(self.spark, self.tables, self._folder, slack_ms)
+        elif self._candidates.slack_ms < slack_ms:  # this strategy has longer ways than those before
+            self._candidates.close()
+            self._candidates = Candidates(self.spark, self.tables, self._folder, slack_ms)
+        return self._candidates
 
     def _counted(self) -> tuple[Any, ...]:
         return self.census.locations, self.census.subscriptions, self.census.publications

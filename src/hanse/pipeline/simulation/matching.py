@@ -75,7 +75,7 @@ class Candidates:
         self.spark, self.tables, self.folder = spark, tables, folder
         self.buckets = min(BUCKETS_MAX, max(2, -(-tables.clients * 5 // ROWS_A_BUCKET)))
         self._names: dict[str, str] = {}
-        self._slack_ms = slack_ms
+        self.slack_ms = slack_ms
 
     # --- the two sides ------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Candidates:
             f.col("lat").alias("p_lat"),
             f.col("lon").alias("p_lon"),
         )
-        slack = self._slack_ms
+        slack = self.slack_ms
         near = f.expr(f"client = who AND p_since <= at + {slack} AND p_until > at - {slack}")
         return publications.join(known, near).drop("who")
 
@@ -179,17 +179,18 @@ class Candidates:
 
     # --- the join -----------------------------------------------------------------------------------------------------
 
-    def told(self, stays: DataFrame, cuts: Sequence[tuple[str, str]]) -> DataFrame:
+    def told(self, stays: DataFrame, *cuts: tuple[str, str], every: str = "1") -> DataFrame:
         """For each publication and each home with subscribers for it: topic, id, p, h, at, and how many.
 
         `cuts`: one or two ways to be matched, each the SQL of the subscriber's and of the publisher's cut over `p`, `h` and
-        `topic`. With two, `first`, `second` and `both` say how many are matched on the one only, the other only, and on both.
+        `topic`. With two, `first`, `second` and `both` say how many are matched on the one only, the other only, and on both;
+        `every` is the SQL that says which there are between p and h: 1, 2, or both 3.
         """
         from pyspark.sql import functions as f
 
         publications = self.publications().alias("e")
         matches = (
-            f"e.topic = s.topic AND e.cell = s.cell AND s.since - {self._slack_ms} <= e.at AND e.at < s.until + {self._slack_ms}"
+            f"e.topic = s.topic AND e.cell = s.cell AND s.since - {self.slack_ms} <= e.at AND e.at < s.until + {self.slack_ms}"
             f" AND {_lies_in('s.', 'e.', 'e.reach')} AND {_lies_in('e.p_', 's.s_', 's.s_reach')}"
         )
         joined = publications.join(stays.alias("s").hint("shuffle_hash"), f.expr(matches))
@@ -199,12 +200,13 @@ class Candidates:
             return pairs.where(_holds(*cuts[0])).groupBy(*BY_PUBLICATION).agg(f.count("*").alias("first"))
         marks = " + ".join(f"if({_holds(*cut)}, {1 << k}, 0)" for k, cut in enumerate(cuts))
         matched = pairs.withColumn("how", f.expr(marks)).where("how > 0")
-        once = matched.groupBy(*BY_PUBLICATION, "client").agg(f.bit_or("how").alias("how"))
-        return once.groupBy(*BY_PUBLICATION).agg(
-            f.count_if(f.col("how") == 1).alias("first"),
-            f.count_if(f.col("how") == 2).alias("second"),
-            f.count_if(f.col("how") == 3).alias("both"),
-        )
+        # who is matched on every way in one stay is done; only the few others may be matched on the other way in another stay
+        who = matched.withColumn("who", f.expr(f"if(how = {every}, -1, client)"))
+        once = who.groupBy(*BY_PUBLICATION, "who").agg(f.bit_or("how").alias("how"), f.count("*").alias("rows"))
+        once = once.withColumn("clients", f.expr("if(who < 0, rows, 1)"))
+        ways = {"first": 1, "second": 2, "both": 3}
+        counts = [f.sum(f.expr(f"if(how = {how}, clients, 0)")).alias(name) for name, how in ways.items()]
+        return once.groupBy(*BY_PUBLICATION).agg(*counts)
 
 
 def _on_sphere(of: str) -> list[str]:

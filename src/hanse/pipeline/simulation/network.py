@@ -14,12 +14,14 @@ taken off: within a millisecond brokers handle what other brokers send before wh
 from __future__ import annotations
 
 from functools import cached_property
+from math import ceil, pi
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
 
-from hanse.model import InvalidInput
+from hanse.model import EARTH_RADIUS_KM, InvalidInput
+from hanse.simulation.latency import MS_PER_KM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from hanse.routing import Settings
     from hanse.simulation.latency import Latencies
 
+LINKS_MAX: Final = 6  # by way of leaders and the cloud: four, and two that something else takes meanwhile
 NEVER: Final = -(2**30)  # a cut before everything: no way at all
 
 
@@ -61,6 +64,11 @@ class Network:
     def homes(self) -> int:
         """How many brokers have clients; they come first."""
         return len(self.settings.served)
+
+    @property
+    def slowest_ms(self) -> int:
+        """Nothing takes longer by any way, and nobody knows anything so much earlier than another. At least half round the earth."""
+        return LINKS_MAX * max(int(self.ms.max()), ceil(pi * EARTH_RADIUS_KM * MS_PER_KM))
 
     def option(self, via: NDArray[np.int64], there: NDArray[np.int64] | None = None) -> Option:
         """Matching at `via[p, h]`, which the notification reaches `there[p, h]` ms after it was published; None: straight."""

@@ -31,10 +31,17 @@ Step: TypeAlias = Callable[[str], None]
 
 
 class Run:
-    """One workload under one strategy; `shared` keeps what several strategies have in common."""
+    """One workload under one strategy; `shared` keeps what several strategies have in common, for the same latencies."""
 
     def __init__(
-        self, tables: Tables, census: Census, candidates: Candidates, network: Network, *, shared: dict[str, Any], step: Step
+        self,
+        tables: Tables,
+        census: Census,
+        candidates: Candidates,
+        network: Network,
+        *,
+        shared: dict[tuple[str, bytes], Any],
+        step: Step,
     ) -> None:
         self.tables = tables
         self.census = census
@@ -137,22 +144,24 @@ class Run:
     def match_at_subscriber(self) -> None:
         """Each broker that has the publication matches it for its own clients."""
         option = self.network.at_subscriber
-        if "at subscriber" not in self.shared:
+        key = "at subscriber", self.network.ms.tobytes()
+        if key not in self.shared:
             self.step("matching at the subscribers' brokers")
-            told = self.candidates.told(self.candidates.stays(), [cut_of(option, self.network)])
-            self.shared["at subscriber"] = self.totals(told)
-        found = self.shared["at subscriber"]
+            told = self.candidates.told(self.candidates.stays(), cut_of(option, self.network))
+            self.shared[key] = self.totals(told)
+        found = self.shared[key]
         self.costs.deliver(self.grid(found, "first"), option.way, self.grid(found, "last_ms"))
 
     def match_at_publisher(self) -> None:
         """The publisher's broker matches for all, and tells each other home with a subscriber once."""
         option = self.network.at_publisher
-        if "at publisher" not in self.shared:
+        key = "at publisher", self.network.ms.tobytes()
+        if key not in self.shared:
             self.step("matching at the publishers' brokers")
-            told = self.candidates.told(self.candidates.stays(), [cut_of(option, self.network)]).persist()
-            self.shared["at publisher"] = self.totals(told), self.involved(told, "h <> p")
+            told = self.candidates.told(self.candidates.stays(), cut_of(option, self.network)).persist()
+            self.shared[key] = self.totals(told), self.involved(told, "h <> p")
             told.unpersist()
-        found, involved = self.shared["at publisher"]
+        found, involved = self.shared[key]
         last = self.grid(found, "last_ms")
         self.costs.deliver(self.grid(found, "first"), option.way, last)
         self.costs.send("Delivery", self.grid(found, "publications") * self.others, last + CLIENT_HOP_MS + self.network.ms)
@@ -263,7 +272,7 @@ def dht(run: Run) -> None:
     owner = numbers(owners, "topic")
     there, back = numbers(ms, f"p * {run.size} + {owner}"), numbers(ms, f"h * {run.size} + {owner}")
     cut = f"{there} - {back} - if(h = {owner} AND p <> {owner}, 1, 0)"
-    told = run.candidates.told(run.candidates.stays(), [(cut, "0")]).persist()
+    told = run.candidates.told(run.candidates.stays(), (cut, "0")).persist()
     found = run.totals(told, "topic")
     p, h, via = found["p"], found["h"], owners[found["topic"]]
     ways = ms[p, via] + ms[via, h]
@@ -283,15 +292,17 @@ def grid_quorum(run: Run) -> None:
     run.publish(targets)
     run.step("matching where rows and columns meet")
     options = network.quorum_options
-    told = run.candidates.told(run.candidates.stays(), [cut_of(option, network) for option in options]).persist()
+    ways: Numbers = np.sum([(option.via >= 0) << k for k, option in enumerate(options)], axis=0, dtype=np.int64)
+    every = numbers(ways, f"p * {run.size} + h")
+    told = run.candidates.told(run.candidates.stays(), *(cut_of(option, network) for option in options), every=every).persist()
     found = run.totals(told)
     p, h = found["p"], found["h"]
     if len(options) == 1:
         costs.deliver(run.grid(found, "first"), options[0].way, run.grid(found, "last_ms"))
         told_by = [("publications", "last_ms")]
     else:  # who is told by both has it from the one that is quicker
-        ways = [options[0].way, options[1].way, np.minimum(options[0].way, options[1].way)]
-        for name, way in zip(("first", "second", "both"), ways, strict=True):
+        quickest = np.minimum(options[0].way, options[1].way)
+        for name, way in (("first", options[0].way), ("second", options[1].way), ("both", quickest)):
             costs.deliver(run.grid(found, name), way, run.grid(found, f"last_{name}"))
         told_by = [("told_first", "last_told_first"), ("told_second", "last_told_second")]
     for (count, last), option in zip(told_by, options, strict=True):
@@ -329,7 +340,7 @@ def broadcast_groups(run: Run) -> None:
     stays = candidates.stays_at("stays_at_cloud", network.to_cloud, ms[:, cloud])
     at_cloud = numbers(network.to_cloud, "p"), numbers(network.to_cloud - ms[:, cloud], "p")
     own_group, group = numbers(leader, "p"), numbers(leader, "h")
-    called = candidates.told(stays, [at_cloud]).selectExpr("topic", "id", "p", f"{group} AS h", "at")
+    called = candidates.told(stays, at_cloud).selectExpr("topic", "id", "p", f"{group} AS h", "at")
     called = called.where(f"h <> {own_group}").distinct().persist()
     calls = run.totals(called)
     sent = run.grid(calls, "publications")
@@ -342,7 +353,7 @@ def broadcast_groups(run: Run) -> None:
     costs.send("Event", down, arrives)
     run.step("matching in the groups")
     option = network.in_groups
-    told = candidates.told(candidates.stays(), [cut_of(option, network)]).withColumn("chief", expression(group))
+    told = candidates.told(candidates.stays(), cut_of(option, network)).withColumn("chief", expression(group))
     near = told.where(f"chief = {own_group}")
     called_by_chief = called.select("topic", "id", called["h"].alias("chief"))
     far = told.where(f"chief <> {own_group}").join(called_by_chief, ["topic", "id", "chief"], "left_semi")
