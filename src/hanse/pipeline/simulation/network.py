@@ -67,7 +67,7 @@ class Network:
 
     @property
     def slowest_ms(self) -> int:
-        """Nothing takes longer by any way, and nobody knows anything so much earlier than another. At least half round the earth."""
+        """Nothing takes longer by any way, and nobody knows anything so much earlier than another."""
         return LINKS_MAX * max(int(self.ms.max()), ceil(pi * EARTH_RADIUS_KM * MS_PER_KM))
 
     def option(self, via: NDArray[np.int64], there: NDArray[np.int64] | None = None) -> Option:
