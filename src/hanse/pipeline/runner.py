@@ -8,9 +8,12 @@ Streams, each with a checkpoint of its own in `<folder>/checkpoints` (those of t
   and what is below the guarantee, is in `<folder>/set-aside/<name>`;
 - `lake-raw`, `lake-qualified`, `lake-derived_<capsule>`: tables of the lake, as far as they are named.
 
-A stream that fails is told of in words and begun again from its checkpoint after a pause, while the others go on; with
-`is_once` or `seconds` it stays as it is, and the run has failed. Each capsule that has a sink is advertised at its node, with
-its guarantee, before it starts.
+They are begun one after the other, each when the one before has told that it goes; with `is_once` each when the one before has
+ended, so that a capsule finds what the one before it has made.
+
+A stream that fails is told of in words and begun again from its checkpoint after a pause, while the others go on: as often as
+it takes, or, with `is_once` or `seconds`, `RESTARTS_MAX` times; then the run has failed. Each capsule that has a sink is
+advertised at its node, with its guarantee, before anything starts. What Spark itself says is in `<folder>/spark.log`.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from hanse.pipeline.plan import DERIVED, QUALIFIED, RAW, Pipeline, options_of
 from hanse.pipeline.quality import with_quality
 from hanse.pipeline.session import LOCAL, session
 from hanse.pipeline.shipping import ship
-from hanse.pipeline.state import DONE, FAILED, RUNNING, STOPPED, Lock, QueryState, State, now, progressed, write
+from hanse.pipeline.state import DONE, FAILED, RUNNING, STOPPED, WAITING, Lock, QueryState, State, now, progressed, write
 from hanse.pipeline.words import words
 
 if TYPE_CHECKING:
@@ -43,10 +46,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_S: Final = 0.5  # between two looks at the streams
-RESTART_S: Final = 5.0  # before a stream that failed is begun again; twice as long each time
+BEGIN_S: Final = 60.0  # that a stream which begins is waited for before the next one
+RESTARTS_MAX: Final = 1  # where there is an end
+RESTART_S: Final = 2.0  # before a stream that failed is begun again; twice as long each time
 RESTART_S_MAX: Final = 300.0
 SET_ASIDE: Final = "set-aside"
 CHECKPOINTS: Final = "checkpoints"
+SPARK_LOG: Final = "spark.log"
 
 
 def run(
@@ -57,21 +63,19 @@ def run(
     is_once: bool = False,
     seconds: float | None = None,
     told: Callable[[State], None] = lambda _: None,
+    spark: SparkSession | None = None,
 ) -> State:
-    """Run until stopped, or done. `told` is called whenever there is something new to say."""
+    """Run until stopped, or done. `told` is called whenever there is something new to say; `spark` is a session of the
+    caller's, which is not stopped.
+    """
     folder = Path(pipeline.folder)
     chosen = master or str(pipeline.spark.get("master", LOCAL))
     state = State(name=pipeline.name, file=file, master=chosen, pid=os.getpid(), started=now())
     with Lock(folder), _stoppable() as stop:
         write(folder, state)
         try:
-            conf = {name: value for name, value in pipeline.spark.items() if name != "master"}
-            spark = session(f"hanse {pipeline.name}", chosen, **conf)
-            try:
-                ship(spark, chosen, folder)
-                _Run(pipeline, spark, state, told, is_once=is_once).go(stop, seconds)
-            finally:
-                spark.stop()
+            with _session(pipeline, chosen, folder, spark) as used:
+                _Run(pipeline, used, state, told, is_once=is_once).go(stop, seconds)
         except Exception as error:
             state.status, state.error = FAILED, str(error) if isinstance(error, InvalidInput) else words(error)
             write(folder, state)
@@ -79,6 +83,34 @@ def run(
         write(folder, state)
     told(state)
     return state
+
+
+@contextmanager
+def _session(pipeline: Pipeline, master: str, folder: Path, given: SparkSession | None) -> Iterator[SparkSession]:
+    if given is not None:
+        yield given
+        return
+    conf = {name: value for name, value in pipeline.spark.items() if name != "master"}
+    with _standard_error(folder / SPARK_LOG):
+        spark = session(f"hanse {pipeline.name}", master, **conf)
+    try:
+        ship(spark, master, folder)
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _standard_error(file: Path) -> Iterator[None]:
+    """What is started meanwhile, Java and through it the Python workers, complains into a file."""
+    before = os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 @contextmanager
@@ -100,11 +132,17 @@ class _Stream:
     """A query, how to begin it, and how far its progress has been looked at."""
 
     def __init__(self, name: str, begin: Callable[[], StreamingQuery]) -> None:
-        self.state = QueryState(name=name)
+        self.state = QueryState(name=name, status=WAITING)
         self.begin = begin
         self.query: StreamingQuery | None = None
         self.seen = ""
+        self.begun_at = 0.0
         self.again_at = 0.0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next one may begin."""
+        return bool(self.seen) or self.query is None or time.monotonic() > self.begun_at + BEGIN_S
 
 
 class _Run:
@@ -119,6 +157,7 @@ class _Run:
         self._folder = Path(pipeline.folder)
         self._trigger: dict[str, Any] = {"availableNow": True} if is_once else {"processingTime": f"{pipeline.trigger_s} seconds"}
         self._streams: list[_Stream] = []
+        self._restarts_max: int | None = None  # as often as it takes
 
     def go(self, stop: threading.Event, seconds: float | None) -> None:
         register(self._spark)
@@ -126,12 +165,10 @@ class _Run:
             self._state.warnings = advertise(self._pipeline.sink, self._pipeline.capsules)
         self._streams = list(self._planned())
         self._state.queries = [stream.state for stream in self._streams]
-        is_patient = not self._is_once and seconds is None
+        self._restarts_max = RESTARTS_MAX if self._is_once or seconds is not None else None
         try:
-            for stream in self._streams:
-                stream.query = stream.begin()  # what is wrong with the plan itself shows here, and ends it
             until = None if seconds is None else time.monotonic() + seconds
-            while self._look(is_patient=is_patient):
+            while self._look():
                 write(self._folder, self._state)
                 self._told(self._state)
                 if stop.wait(LOOK_S) or (until is not None and time.monotonic() >= until):
@@ -194,18 +231,29 @@ class _Run:
 
     # --- how it goes ------------------------------------------------------------------------------------------------
 
-    def _look(self, *, is_patient: bool) -> bool:
-        """Hear what the streams tell; whether one of them goes on."""
+    def _look(self) -> bool:
+        """Hear what the streams tell, and begin what is to begin; whether anything goes on."""
+        is_next = True  # all before have ended, or tell that they go
         for stream in self._streams:
-            if stream.query is None:
-                if is_patient and time.monotonic() >= stream.again_at:
-                    self._begin_again(stream)
-                continue
-            self._hear(stream, stream.query)
-            if not stream.query.isActive:
+            if stream.state.status == WAITING and is_next:
+                stream.query = stream.begin()  # what is wrong with the plan itself shows here, and ends the run
+                stream.state.status, stream.begun_at = RUNNING, time.monotonic()
+            elif stream.state.status == FAILED and self._is_tried_again(stream) and time.monotonic() >= stream.again_at:
+                self._begin_again(stream)
+            if stream.query is not None:
                 self._hear(stream, stream.query)
-                self._ended(stream, stream.query)
-        return any(stream.query is not None or (is_patient and stream.state.status == FAILED) for stream in self._streams)
+                if not stream.query.isActive:
+                    self._hear(stream, stream.query)
+                    self._ended(stream, stream.query)
+            has_ended = stream.state.status == DONE or (stream.state.status == FAILED and not self._is_tried_again(stream))
+            is_next = is_next and (has_ended if self._is_once else stream.state.status != WAITING and stream.is_settled)
+        return any(
+            one.state.status in (RUNNING, WAITING) or (one.state.status == FAILED and self._is_tried_again(one))
+            for one in self._streams
+        )
+
+    def _is_tried_again(self, stream: _Stream) -> bool:
+        return self._restarts_max is None or stream.state.restarts < self._restarts_max
 
     def _hear(self, stream: _Stream, query: StreamingQuery) -> None:
         """Each report once: they are in order, and their times are unique."""
@@ -234,7 +282,7 @@ class _Run:
             stream.state.error = words(error)
             stream.again_at = time.monotonic() + min(RESTART_S * 2**stream.state.restarts, RESTART_S_MAX)
         else:
-            stream.state.status = RUNNING
+            stream.state.status, stream.begun_at = RUNNING, time.monotonic()
 
     def _end(self) -> None:
         for stream in self._streams:

@@ -23,6 +23,7 @@ from hanse.pipeline.capsules.capsule import COUNTS, COUNTS_OUT
 
 FILE: Final = "state.json"
 LOCK: Final = "lock"
+WAITING: Final = "waiting"  # for those before it
 RUNNING: Final = "running"
 STOPPED: Final = "stopped"
 DONE: Final = "done"
