@@ -17,10 +17,11 @@ import msgspec
 from msgspec import Struct
 
 from hanse.filters import compile_quality
+from hanse.filters.terms import Joined
 from hanse.model.errors import InvalidInput
 from hanse.quality.composites import with_composites
 from hanse.quality.criteria import Criterion, Definition, Level, Registry, default_registry
-from hanse.quality.requirements import names, normalized
+from hanse.quality.requirements import normalized
 from hanse.quality.texts import check_name, check_text, checked_time
 
 MAX_VALUES: Final = 64  # of one indicator
@@ -172,14 +173,13 @@ class Quality(Struct, frozen=True):
     def with_value(self, requirement: str, registry: Registry | None = None) -> Quality:
         """Only the indicators that a requirement names and that meet what it says of them."""
         registry = registry or default_registry()
-        wanted = compile_quality(normalized(requirement, registry))
+        terms: dict[str, list[str]] = {}
+        for part in compile_quality(normalized(requirement, registry)).conjuncts:
+            assert not isinstance(part, Joined)
+            terms.setdefault(part.path.text, []).append(part.text)
         values = self.values(registry)
-        kept = []
-        for one in self.with_presence(names(wanted.canonical)).indicators:
-            terms = ";".join(part.text for part in wanted.conjuncts if names(part.text) == (one.criterion,))
-            if compile_quality(terms).matches(values):
-                kept.append(one)
-        return Quality(tuple(kept))
+        kept = (one for one in self.indicators if one.criterion in terms)
+        return Quality(tuple(one for one in kept if compile_quality(";".join(terms[one.criterion])).matches(values)))
 
     def level(self, name: str) -> Level:
         """Low, medium or high, by the levels of its own definition."""
