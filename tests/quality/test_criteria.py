@@ -145,6 +145,7 @@ def test_an_unknown_name_is_told_near_ones() -> None:
         (with_(OWN, "min = 0.0", 'min = "x"'), "definition '20.1', min: expected 'float | null', got 'str'"),
         (with_(OWN, "min = 0.0", "min = 2.0"), "min 2 is not below its max 1"),
         (with_(OWN, "max = 1.0", "max = inf"), "max is inf; give a number, or leave it out"),
+        (with_(OWN, "min = 0.0\nmax = 1.0", "min = -1.7e308\nmax = 1.7e308"), "from min to max is too far for a number"),
         (with_(OWN, "high = 0.7", "high = 1.7"), "high 1.7 is not within min and max"),
         (with_(OWN, "high = 0.7", "high = 0.3"), "higher is better, so the level high (0.3) must be above medium (0.3)"),
         (

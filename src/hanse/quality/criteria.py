@@ -313,6 +313,8 @@ def _definition_complaints(definition: Definition) -> Iterator[str]:
             yield f"{name} is {number}; give a number, or leave it out where there is no bound"
     if definition.min is not None and definition.max is not None and definition.min >= definition.max:
         yield f"its min {definition.min:g} is not below its max {definition.max:g}; swap them"
+    elif definition.min is not None and definition.max is not None and not isfinite(definition.max - definition.min):
+        yield "from min to max is too far for a number; take nearer bounds"
     for name in ("default", "medium", "high"):
         number = numbers.get(name)
         if number is not None and not definition.accepts(number):
