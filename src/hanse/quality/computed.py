@@ -32,7 +32,7 @@ def freshness(observed_at: str | float, now: float) -> float:
     Age of context information: Manzoor, Truong, Dustdar, "On the evaluation of quality of context", EuroSSC 2008.
     """
     observed = seconds_of(observed_at) if isinstance(observed_at, str) else _finite(observed_at, "the time of observation")
-    return max(0.0, _finite(now, "the time") - observed)
+    return max(0.0, _finite(_finite(now, "the time") - observed, "the age"))
 
 
 def timeliness(age: float, lifetime: float) -> float:
@@ -81,8 +81,11 @@ def precision(repeated: Sequence[float], span: float) -> float:
     """
     if len(repeated) < 2:
         raise InvalidInput("precision shows in repeated measurements; give at least two")
-    mean = fsum(_finite(value, "a measurement") for value in repeated) / len(repeated)
-    variance = fsum((value - mean) ** 2 for value in repeated) / (len(repeated) - 1)
+    try:
+        mean = fsum(_finite(value, "a measurement") for value in repeated) / len(repeated)
+        variance = fsum((value - mean) ** 2 for value in repeated) / (len(repeated) - 1)
+    except OverflowError as error:
+        raise InvalidInput("the measurements are too large to compute with; take a larger unit") from error
     return _percent(1 - sqrt(variance) / _positive(span, "the span"))
 
 
@@ -104,7 +107,7 @@ def refresh_rate(times: Sequence[str | float]) -> float:
     moments = sorted(seconds_of(time) if isinstance(time, str) else _finite(time, "a time") for time in times)
     if len(moments) < 2 or moments[0] == moments[-1]:
         raise InvalidInput("a rate shows in values at different times; give at least two")
-    return (len(moments) - 1) / (moments[-1] - moments[0])
+    return _finite((len(moments) - 1) / (moments[-1] - moments[0]), "the rate")
 
 
 def spatial_resolution(area: float) -> float:
