@@ -126,6 +126,10 @@ def test_a_folder_that_grows_is_read_once_whatever_is_in_it(spark: SparkSession,
     (incoming / "3.csv").write_bytes(b"\x00\x01\x02")
     run(collect(spark, MAPPING, str(incoming), stream=True), tmp_path)
     run(collect(spark, MAPPING, str(incoming), stream=True), tmp_path)  # nothing new
+    newest = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    for file in (newest, newest.with_name(f".{newest.name}.crc")):
+        file.unlink()
+    run(collect(spark, MAPPING, str(incoming), stream=True), tmp_path)  # as after a crash before the commit: the batch again
     observed = spark.read.parquet(str(tmp_path / "kept" / "observations"))
     assert values(observed) == [("urn:x:7", "2026-01-31T12:00:00", 41.0), ("urn:x:7", "2026-01-31T12:01:00", 42.0)]
     rejected = spark.read.parquet(str(tmp_path / "kept" / "rejected")).collect()
@@ -140,6 +144,8 @@ def test_a_folder_that_grows_is_read_once_whatever_is_in_it(spark: SparkSession,
 def test_a_place_that_is_not_there_is_refused_in_words(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="there is nothing at"):
         collect(spark, MAPPING, str(tmp_path / "none"))
+    with pytest.raises(InvalidInput, match="is a file"):
+        collect(spark, MAPPING, str(DATA), stream=True)
 
 
 def test_a_folder_that_is_still_empty_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:

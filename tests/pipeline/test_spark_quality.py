@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -240,3 +241,31 @@ def test_a_requirement_that_is_none_is_refused_before_spark_starts() -> None:
         meets("precison>=40")
     with pytest.raises(InvalidInput):
         entity_meets("precision>=medium|trust>1")
+
+
+def test_entities_of_a_stream_by_windows(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql import functions as f
+
+    made = dict.fromkeys(COLUMNS) | {"entity": "e", "type": "t", "dated": True, "accepted_at": LATER}
+    noon, later = datetime(2026, 1, 31, 12, 9, tzinfo=UTC), datetime(2026, 1, 31, 13, tzinfo=UTC)
+    rows = [
+        made | {"attribute": "no2", "observed_at": noon, "quality": {"precision": 80.0}, "key": "1"},
+        made | {"attribute": "pm10", "observed_at": noon, "quality": {"precision": 20.0}, "key": "2"},
+        made | {"attribute": "no2", "observed_at": later, "quality": {}, "key": "3"},  # so that the first window is over
+    ]
+    spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in")).withWatermark("observed_at", "1 minute")
+    windows = stream.withColumn("window", f.window("observed_at", "5 minutes"))
+    query = (
+        entity_quality(windows, by=("entity", "type", "window"))
+        .where(entity_meets("precision<medium"))
+        .writeStream.format("memory")
+        .queryName("quality_of_windows")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    (row,) = spark.table("quality_of_windows").collect()
+    both = {"no2.precision": 80.0, "pm10.precision": 20.0, "precision": 20.0}
+    assert row.quality == both | {"no2.freshness": 60.0, "pm10.freshness": 60.0, "freshness": 60.0}

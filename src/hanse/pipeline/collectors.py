@@ -21,6 +21,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -99,8 +100,8 @@ def collect(
     clean: bool = False,
 ) -> Collected:
     """What the files at a path say. `clean`: on a stream, files are deleted when they have been dealt with."""
-    if stream and any(sign in path for sign in "*?[") and not path.rstrip("/").rpartition("/")[0]:
-        raise InvalidInput(f"{path!r} is no folder; a stream reads a folder that grows")
+    if stream and Path(path).is_file():
+        raise InvalidInput(f"{path!r} is a file; a stream reads a folder that grows")
     mapper = Mapper(mapping, registry)
     reader: Any = spark.readStream if stream else spark.read
     if stream:
