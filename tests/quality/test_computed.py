@@ -61,10 +61,10 @@ def test_rates_and_radii() -> None:
         lambda: computed.refresh_rate([1, 1]),
         lambda: computed.spatial_resolution(-1),
         lambda: computed.trust(-1, 0),
-        lambda: precision([1e308, 1e308, 1e308], 1),
-        lambda: precision([1e200, -1e200], 1),
-        lambda: refresh_rate([0.0, 5e-324]),
-        lambda: freshness(-1e308, 1e308),
+        lambda: computed.precision([1e308, 1e308, 1e308], 1),
+        lambda: computed.precision([1e200, -1e200], 1),
+        lambda: computed.refresh_rate([0.0, 5e-324]),
+        lambda: computed.freshness(-1e308, 1e308),
     ],
 )
 def test_what_cannot_be_computed(work: Callable[[], float]) -> None:
