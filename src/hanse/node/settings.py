@@ -153,6 +153,16 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True):
     context: Annotated[str, Meta(description="The JSON-LD context that their topics name. Empty: the core context.")] = ""
     user: Annotated[str, Meta(description="For the broker at url; or what devices must say to the embedded one.")] = ""
     password: Annotated[str, Meta(description="Better given by HANSE_MQTT__PASSWORD.")] = ""
+    certificate: Annotated[
+        str, Meta(description="The embedded broker's certificate (PEM, with those up to the root): it speaks TLS then.")
+    ] = ""
+    key: Annotated[str, Meta(description="The file with the certificate's key, if that is another one.")] = ""
+    client_trust: Annotated[
+        str,
+        Meta(
+            description="Who signs clients' certificates (PEM): a client is its CN, of the community O, with each OU as a role."
+        ),
+    ] = ""
 
 
 class ModelSection(Struct, frozen=True, forbid_unknown_fields=True):

@@ -200,7 +200,7 @@ class PolicySet:
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def decide(self, principal: Principal, action: Action, resource: Resource) -> Decision:
-        key = self._likeness(principal), action, self._shape(action, resource)
+        key = self.likeness(principal), action, self._shape(action, resource)
         decision = self._decisions.get(key)
         if decision is None:
             decision = self.decided(principal, action, resource)
@@ -214,7 +214,7 @@ class PolicySet:
         self, principal: Principal, action: Action, whole: Resource, names: tuple[str, ...]
     ) -> tuple[Decision, tuple[Decision, ...]]:
         """About a whole and these attributes of it: one look where the same was asked of something alike."""
-        key = self._likeness(principal), action, self._shape(action, whole), names
+        key = self.likeness(principal), action, self._shape(action, whole), names
         found = self._together.get(key)
         if found is None:
             entire = self.decide(principal, action, whole)
@@ -310,7 +310,7 @@ class PolicySet:
 
     # --- likeness and shapes ------------------------------------------------------------------------------------------
 
-    def _likeness(self, principal: Principal) -> Shape:
+    def likeness(self, principal: Principal) -> Shape:
         """What policies look at of a principal: those who are alike in it are decided about alike."""
         known = self._alike.get(principal)
         if known is None:

@@ -22,7 +22,7 @@ POLICIES = """
 @id("sensors") permit (principal in Role::"sensor", action == Action::"publish", resource)
 when { resource.attribute != "occupancy" };
 @id("wardens") permit (principal == User::"wanda", action, resource);
-@id("heard by all") @obfuscate("round 10") permit (principal == User::"mqtt", action == Action::"read", resource)
+@id("sensors hear, about") @obfuscate("round 10") permit (principal in Role::"sensor", action == Action::"read", resource)
 when { resource.attribute == "temperature" };
 """
 
@@ -53,7 +53,7 @@ async def scene(folder: Path) -> None:
         async with Device(f"mqtt://s1:one@{at}") as sensor, Device(f"mqtt://wanda:two@{at}") as warden:
             await warden.connection.subscribe("port/#")
             await sensor.connection.publish(f"{ROOM}/temperature", b"17", 1)
-            await warden.hears((f"{ROOM}/temperature", b"20"))  # everybody hears what User::"mqtt" may read
+            await warden.hears((f"{ROOM}/temperature", b"17"))  # everybody hears what he may read
             await sensor.connection.publish(f"{ROOM}/occupancy", b"5", 1)
             await warden.hears_at(f"{ROOM.replace('entities', 'errors')}/occupancy")
             await warden.connection.publish(f"{ROOM}/occupancy", b"7", 1)
@@ -66,6 +66,8 @@ async def scene(folder: Path) -> None:
                 await late.hears((f"{ROOM}/temperature", b"20"))
                 await sensor.connection.publish(f"{ROOM}/temperature", b"34", 1)
                 await late.hears((f"{ROOM}/temperature", b"30"))
+                await warden.hears((f"{ROOM}/temperature", b"34"), (f"{ROOM}/occupancy", b"7"))
+                assert (f"{ROOM}/temperature", b"34") not in late.heard
                 assert not [topic for topic, _ in late.heard if topic.endswith("occupancy")]
     finally:
         await node.stop()
@@ -73,6 +75,66 @@ async def scene(folder: Path) -> None:
 
 def test_users_of_the_embedded_broker(tmp_path: Path) -> None:
     asyncio.run(scene(tmp_path))
+
+
+async def intrusion(folder: Path) -> None:
+    """Someone names himself as another's client: the session of that one stays as it is."""
+    node = node_with(folder)
+    await node.start()
+    try:
+        assert node.devices is not None
+        at = f"127.0.0.1:{node.devices.port}"
+        async with (
+            Device(f"mqtt://wanda:two@{at}", client_id="gauge", keep_session=True) as warden,
+            Device(f"mqtt://s1:one@{at}") as sensor,
+        ):
+            await warden.connection.subscribe(f"{ROOM}/#", 1)
+            for who in ("", "wanda:wrong@", "s1:one@"):
+                for keep_session in (True, False):
+                    with pytest.raises(MqttUnreachable):
+                        async with Device(f"mqtt://{who}{at}", client_id="gauge", keep_session=keep_session):
+                            pass
+            assert warden.connection.connected
+            await sensor.connection.publish(f"{ROOM}/temperature", b"18", 1)
+            await warden.hears((f"{ROOM}/temperature", b"18"))
+    finally:
+        await node.stop()
+
+
+def test_a_client_is_its_users(tmp_path: Path) -> None:
+    asyncio.run(intrusion(tmp_path))
+
+
+async def last_will(folder: Path) -> None:
+    """A last will is a publication: nobody hears of it whom the node would not tell, and nobody may say more by it."""
+    node = node_with(folder)
+    await node.start()
+    try:
+        assert node.devices is not None
+        at = f"127.0.0.1:{node.devices.port}"
+        store = node.tenants[""].store
+        async with Device(f"mqtt://wanda:two@{at}") as warden:
+            await warden.connection.subscribe("port/#")
+            for number, (attribute, payload) in enumerate((("occupancy", b"99"), ("temperature", b"19"))):
+                parts = (f"dying{number}".encode(), f"{ROOM}/{attribute}".encode(), payload, b"s1", b"one")
+                told = b"\x00\x04MQTT\x04\xce\x00\x3c" + b"".join(len(part).to_bytes(2) + part for part in parts)
+                reader, writer = await asyncio.open_connection("127.0.0.1", node.devices.port)
+                writer.write(bytes((0x10, len(told))) + told)  # CONNECT, with a will of QoS 1
+                assert await reader.readexactly(4) == b"\x20\x02\x00\x00"
+                writer.close()  # without a word
+                await writer.wait_closed()
+            await warden.hears((f"{ROOM}/temperature", b"19"))
+            await warden.hears_at(f"{ROOM.replace('entities', 'errors')}/occupancy")
+            assert (f"{ROOM}/occupancy", b"99") not in warden.heard
+            entity = store.entity("urn:room:1")
+            assert entity is not None
+            assert list(entity.attributes) == [CORE.expand_term("temperature")]
+    finally:
+        await node.stop()
+
+
+def test_a_last_will_is_a_publication(tmp_path: Path) -> None:
+    asyncio.run(last_will(tmp_path))
 
 
 def test_passwords_are_salted_and_checked(tmp_path: Path) -> None:

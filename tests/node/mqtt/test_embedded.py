@@ -14,6 +14,7 @@ from tests.node.mqtt.stand_in import Device
 
 from hanse.node.mqtt.connection import MqttConnection, MqttMessage, MqttUnreachable, MqttVersionRefused
 from hanse.node.mqtt.embedded import EmbeddedBroker
+from hanse.policies import Principal
 
 
 @asynccontextmanager
@@ -71,7 +72,7 @@ def test_others_hear_what_was_taken_and_not_what_was_refused() -> None:
 
 
 def test_last_values_come_from_the_node_and_only_to_who_asks() -> None:
-    async def last_values(pattern: str) -> AsyncIterator[tuple[str, bytes]]:
+    async def last_values(pattern: str, _hearer: Principal | None) -> AsyncIterator[tuple[str, bytes]]:
         if pattern == "port/entities/#":
             yield "port/entities/-/T/urn:x/a", b"7"
 

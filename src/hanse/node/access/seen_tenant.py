@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from hanse.ngsild.errors import NgsiLdError
+from hanse.ngsild.errors import AlreadyExists, NgsiLdError
 from hanse.ngsild.operations import SCOPE, Outcome
 from hanse.node.access.errors import Forbidden
 from hanse.node.access.seen_parts import (
@@ -132,8 +132,8 @@ class SeenTenant(Tenant):
 
     def _unseen(self, error: NgsiLdError, entity: Entity | None) -> NgsiLdError:
         """Why something is refused that would be allowed if there were no more than is seen."""
-        if not isinstance(error, Forbidden) or entity is None:
-            return error
+        if isinstance(error, AlreadyExists) or entity is None:
+            return error  # which nobody could be kept from finding out
         return Forbidden(f"{self.sight.principal} may not publish all that this would change of {entity.id}")
 
 

@@ -18,6 +18,7 @@ import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -34,6 +35,7 @@ from hanse.node.access.owners import MQTT
 from hanse.node.metrics import METRICS
 from hanse.node.mqtt import mapping
 from hanse.node.mqtt.address import MqttAddress, parse_mqtt_url
+from hanse.node.mqtt.certificates import tls_of
 from hanse.node.mqtt.connection import MqttConnection, MqttMessage, MqttUnreachable, MqttVersionRefused
 from hanse.node.mqtt.mirror import Mirror
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from hanse.node.mqtt.embedded import EmbeddedBroker
     from hanse.node.store import Store
     from hanse.node.tenant import Node
+    from hanse.policies import PolicySet, Principal
 
 PENDING_MAX: Final = 5_000
 RECEIVE_MAX: Final = 1_000  # unacknowledged messages that a real broker may send us (MQTT 5)
@@ -103,6 +106,7 @@ class MqttDevices:
             keeps=mirror and bool(settings.url),
         )
         self._mirrors = mirror
+        self._to: set[Principal | None] | None = None  # for whom what is being published is; None: for all
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -159,16 +163,22 @@ class MqttDevices:
         from hanse.node.mqtt.embedded import EmbeddedBroker  # only who needs amqtt pays for it
 
         settings = self._settings
+        passwords = self._access.passwords if self._access is not None else None
         broker = EmbeddedBroker(
-            self.topics.entities, host=settings.host, port=settings.port, user=settings.user, password=settings.password
+            self.topics.entities,
+            host=settings.host,
+            port=settings.port,
+            user=settings.user,
+            password=settings.password,
+            tls=tls_of(settings, is_certificate_needed=passwords is None and not settings.user),
         )
         broker.take = self.take
         if self._access is not None:
             broker.passes_on = False
-            broker.passwords = self._access.passwords
+            broker.passwords = passwords
         broker.refuse = self._refuse_size
         if self._mirrors:
-            broker.last_values = self._mirror.last_values
+            broker.last_values = lambda pattern, hearer: self._mirror.last_values(pattern, partial(self.entities, hearer=hearer))
         await broker.start()
         self.embedded = broker
         self._mirror.connected(everything=False)
@@ -337,15 +347,32 @@ class MqttDevices:
     # --- out -------------------------------------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
-        if self._access is not None:  # everybody hears what is published, so it is what anybody by MQTT may read
-            sight = self._access.sight(self.tenant, MQTT)
-            before, after = (None if entity is None else sight.entity(entity) for entity in (change.before, change.after))
-            if before is not None or after is not None:
-                self._mirror.changed(Change(change.kind, change.at, before, after), None)
+        if self._access is not None:
+            for principal, hearers in self._hearers(self._access.policies).items():
+                sight = self._access.sight(self.tenant, principal)
+                before, after = (None if entity is None else sight.entity(entity) for entity in (change.before, change.after))
+                if before is not None or after is not None:
+                    self._to = hearers  # the embedded broker takes everything at once, so that nothing of it waits for others
+                    try:
+                        self._mirror.changed(Change(change.kind, change.at, before, after), None)
+                    finally:
+                        self._to = None
             return
         _, origin = self._origins.get(id(change), (None, None))
         # the embedded broker passes a device's own message on to others, and asks for last values when they are needed
         self._mirror.changed(change, origin if self.embedded is not None else None)
+
+    def _hearers(self, policies: PolicySet) -> dict[Principal, set[Principal | None] | None]:
+        """Who hears of changes: one of each kind that policies tell apart, with all who are like it.
+
+        A broker of its own knows its clients and does not tell: these all hear what `User::"mqtt"` may read.
+        """
+        if self.embedded is None:
+            return {MQTT: None}
+        alike: dict[Any, set[Principal | None]] = {}
+        for principal in self.embedded.hearers():
+            alike.setdefault(policies.likeness(principal or MQTT), set()).add(principal)
+        return {next(iter(some)) or MQTT: some for some in alike.values()}
 
     def _policies_changed(self) -> None:
         """A broker that retains values gets those that may be seen now, and loses those that may not."""
@@ -365,7 +392,7 @@ class MqttDevices:
 
     def _send(self, topic: str, payload: bytes, retain: bool) -> asyncio.Future[None] | None:
         if self.embedded is not None:
-            self.embedded.publish(topic, payload)
+            self.embedded.publish(topic, payload, self._to)
             return None
         connection = self.connection
         if connection is None:
@@ -389,9 +416,9 @@ class MqttDevices:
             task.add_done_callback(lambda _: self._resolving.pop(url, None))
         return await asyncio.shield(task)
 
-    async def entities(self, id_: str | None, type_: str | None) -> AsyncIterator[Entity]:
-        """The one of that id; all of that type (expanded); or all."""
-        store = self.tenant.store if self._access is None else self._access.seen(self.tenant, MQTT).store
+    async def entities(self, id_: str | None, type_: str | None, hearer: Principal | None = None) -> AsyncIterator[Entity]:
+        """The one of that id; all of that type (expanded); or all; as who wants to hear of them sees them."""
+        store = self.tenant.store if self._access is None else self._access.seen(self.tenant, hearer or MQTT).store
         if id_ is not None:
             entity = store.entity(id_)
             if entity is not None:

@@ -14,25 +14,31 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from amqtt.adapters import BufferReader, StreamWriterAdapter
 from amqtt.broker import AMQTT_MAGIC_VALUE_RET_SUBSCRIBED, Broker
-from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
+from amqtt.contexts import Action, BrokerConfig, ListenerConfig, ListenerType
 from amqtt.errors import AMQTTError, MQTTError
 from amqtt.events import BrokerEvents
+from amqtt.mqtt.connack import NOT_AUTHORIZED, ConnackPacket
+from amqtt.mqtt.connect import ConnectPacket
 from amqtt.plugins.base import BaseAuthPlugin
 
 from hanse.node.access.passwords import Passwords
+from hanse.node.mqtt.certificates import certified
 from hanse.node.mqtt.connection import MqttMessage
 from hanse.node.mqtt.mapping import topic_matches
 from hanse.node.mqtt.packets import PACKET_BYTES_MAX, Frames, Handler, NotMqttError, told_not_mqtt
+from hanse.policies import Principal
 
 Take: TypeAlias = Callable[[MqttMessage], Awaitable[bool]]  # whether it was taken; others hear of it then
 Refuse: TypeAlias = Callable[[str, int], None]  # the topic of what is too large, and its size in bytes
-LastValues: TypeAlias = Callable[[str], AsyncIterator[tuple[str, bytes]]]  # topics and payloads that a subscription asks for
+# topics and payloads that a subscription asks for, as the one who has subscribed may see them
+LastValues: TypeAlias = Callable[[str, Principal | None], AsyncIterator[tuple[str, bytes]]]
 
 CONNECTIONS_MAX: Final = 1_000
 HELLO_S: Final = 10.0
@@ -53,9 +59,14 @@ def _refuse_silently(_topic: str, _size: int) -> None:
     pass
 
 
-async def _no_values(_pattern: str) -> AsyncIterator[tuple[str, bytes]]:
+async def _no_values(_pattern: str, _hearer: Principal | None) -> AsyncIterator[tuple[str, bytes]]:
     return
     yield  # it is a generator, of nothing
+
+
+def principal_of(session: Any) -> Principal | None:
+    """Whose a session is; None: of someone of whom nothing is known."""
+    return getattr(session, "principal", None)
 
 
 class EmbeddedBroker:
@@ -68,8 +79,10 @@ class EmbeddedBroker:
         user: str = "",
         password: str = "",
         connections_max: int = CONNECTIONS_MAX,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Without a `user`, everybody may connect. `port` 0 takes a free one."""
+        self._tls = tls
         self.prefix = prefix
         self.host = host
         self.port = port
@@ -88,7 +101,14 @@ class EmbeddedBroker:
 
     async def start(self) -> None:
         """OSError if it cannot listen."""
-        self._server = await asyncio.start_server(self._connected, self.host, self.port, start_serving=False)
+        self._server = await asyncio.start_server(
+            self._connected,
+            self.host,
+            self.port,
+            start_serving=False,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else HELLO_S,
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         config = BrokerConfig(
             listeners={_LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
@@ -120,15 +140,22 @@ class EmbeddedBroker:
         """Whether anybody has subscribed to anything."""
         return self._broker is not None and any(self._broker.subscriptions.values())
 
-    def publish(self, topic: str, payload: bytes) -> None:
-        """To every client that has subscribed to it; nobody else hears of it, and nothing is kept."""
+    def hearers(self) -> set[Principal | None]:
+        """Who has subscribed to anything; None: someone of whom nothing is known."""
+        broker = self._broker
+        if broker is None:
+            return set()
+        return {principal_of(session) for held in broker.subscriptions.values() for session, _ in held}
+
+    def publish(self, topic: str, payload: bytes, hearers: Collection[Principal | None] | None = None) -> None:
+        """To every client that has subscribed to it (and is one of these); nobody else hears of it, and nothing is kept."""
         broker = self._broker
         if broker is None or not broker.is_followed(topic):
             return
         if broker.is_clogged():
             self.dropped += 1
             return
-        broker.broadcast(topic, payload)
+        broker.broadcast(topic, payload, hearers)
 
     @property
     def connections(self) -> int:
@@ -149,8 +176,10 @@ class EmbeddedBroker:
         task.add_done_callback(self._connections.discard)
 
     async def _serve(self, broker: _Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = Frames(reader)
         try:
-            await broker.external_connected(Frames(reader), StreamWriterAdapter(writer), _LISTENER)
+            frames.certified = certified(writer)
+            await broker.external_connected(frames, StreamWriterAdapter(writer), _LISTENER)
         except Exception:
             # amqtt lets errors of all kinds out when it is sent rubbish; one client's rubbish is nobody else's business
             logging.getLogger(__name__).debug("an MQTT client was disconnected", exc_info=True)
@@ -159,18 +188,17 @@ class EmbeddedBroker:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def knows(self, session: Any) -> bool:
+    async def knows(self, user: str, password: str, certified: Principal | None) -> tuple[bool, Principal | None]:
+        """Whether a client may come in, and who it is, as far as that is known."""
+        if certified is not None:
+            return True, certified
         if self.passwords is not None:
-            principal = await self.passwords.principal(session.username or "", session.password or "")
-            if principal is None or getattr(session, "principal", principal) != principal:
-                return False  # a session that is kept is its user's: nobody takes it over by naming it
-            session.principal = principal
-            return True
-        user, password = self._credentials
-        if not user:
-            return True
-        given = (session.username or "", session.password or "")
-        return all(hmac.compare_digest(a.encode(), b.encode()) for a, b in zip(given, (user, password), strict=True))
+            principal = await self.passwords.principal(user, password)
+            return principal is not None, principal
+        if not self._credentials[0]:
+            return True, None
+        pairs = zip((user, password), self._credentials, strict=True)
+        return all(hmac.compare_digest(given.encode(), known.encode()) for given, known in pairs), None
 
     # --- what devices publish, and what they subscribe to ----------------------------------------------------------------
 
@@ -181,8 +209,7 @@ class EmbeddedBroker:
             if size > PACKET_BYTES_MAX:
                 self.refuse(message.topic, size)
                 return
-            sender = getattr(session, "principal", None)
-            arrived = MqttMessage(message.topic, message.data, message.qos, False, {"retain": bool(flag)}, sender)
+            arrived = MqttMessage(message.topic, message.data, message.qos, False, {"retain": bool(flag)}, principal_of(session))
             if not await self.take(arrived) or not self.passes_on:
                 return
         elif size > PACKET_BYTES_MAX:
@@ -190,6 +217,11 @@ class EmbeddedBroker:
             return
         if self._broker is not None:
             await self._broker.distribute(session, message, retain=flag)
+
+    async def left_behind(self, session: Any, topic: str, payload: bytes, qos: int) -> bool:
+        """A client's last will, which is a publication like any other; whether others are to hear it as it is."""
+        message = MqttMessage(topic, payload, qos, False, {}, principal_of(session))
+        return await self.take(message) and self.passes_on
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
@@ -202,9 +234,11 @@ class EmbeddedBroker:
         broker = self._broker
         if broker is None:
             return
-        async for topic, payload in self.last_values(pattern):
-            _, handler = broker.sessions.get(client_id, (None, None))
-            if handler is None:
+        session, _ = broker.sessions.get(client_id, (None, None))
+        hearer = principal_of(session)
+        async for topic, payload in self.last_values(pattern, hearer):
+            session, handler = broker.sessions.get(client_id, (None, None))
+            if handler is None or principal_of(session) != hearer:
                 return
             with suppress(AMQTTError, MQTTError, TimeoutError, OSError):
                 await handler.mqtt_publish(topic, payload, qos, retain=True)
@@ -215,6 +249,8 @@ class _Broker(Broker):  # type: ignore[misc]
         super().__init__(config)
         self._prefix = house.prefix
         self._spawn = house.spawn
+        self._house = house
+        self._broadcast_queue = _Broadcasts()
 
     async def _initialize_client_session(self, reader: Frames, writer: Any, address: str, port: int) -> tuple[Handler, Any]:
         try:
@@ -225,16 +261,41 @@ class _Broker(Broker):  # type: ignore[misc]
         except NotMqttError as error:
             told_not_mqtt(error, f"{address}:{port}")
             raise
+        principal = await self._admitted(hello.whole(), reader, writer)
         _, session = await super()._initialize_client_session(BufferReader(hello.whole()), writer, address, port)
+        if getattr(session, "principal", principal) != principal:  # someone else has begun it meanwhile
+            raise MQTTError("it may not come in")
+        session.principal = principal
         return Handler(self.plugins_manager, self), session
+
+    async def _admitted(self, hello: bytes, reader: Frames, writer: Any) -> Principal | None:
+        """Who comes in. Raises MQTTError, before amqtt touches the session of whomever the client names itself."""
+        packet = await ConnectPacket.from_stream(BufferReader(hello))
+        is_known, principal = await self._house.knows(packet.username or "", packet.password or "", reader.certified)
+        session, _ = self.sessions.get(packet.client_id, (None, None))
+        if is_known and (session is None or principal_of(session) == principal):
+            return principal
+        await ConnackPacket.build(0, NOT_AUTHORIZED).to_stream(writer)  # a session that is kept is its user's, and nobody else's
+        raise MQTTError("it may not come in")
 
     @property
     def backlog(self) -> int:
         return int(self._broadcast_queue.qsize()) + len(self._tasks_queue)
 
-    def broadcast(self, topic: str, payload: bytes) -> None:
-        """What `internal_message_broadcast` does, without a task for it."""
-        self._broadcast_queue.put_nowait({"session": None, "topic": topic, "data": payload})
+    def broadcast(self, topic: str, payload: bytes, hearers: Collection[Principal | None] | None) -> None:
+        """What `internal_message_broadcast` does, without a task for it, and for these only."""
+        self._broadcast_queue.put_nowait({"session": None, "topic": topic, "data": payload, "hearers": hearers})
+
+    async def _broadcast_message(self, session: Any, topic: str | None, data: Any, force_qos: int | None = None) -> None:
+        """A last will."""
+        is_for_node = topic is not None and topic.startswith(self._prefix)
+        if not is_for_node or await self._house.left_behind(session, str(topic), bytes(data or b""), force_qos or 0):
+            await super()._broadcast_message(session, topic, data, force_qos)
+
+    async def _topic_filtering(self, session: Any, topic: str, action: Action) -> bool:  # noqa: ARG002  amqtt names it
+        """Whether a client may; of what is broadcast, whether it is one of those whom that is for."""
+        hearers = self._broadcast_queue.hearers if action is Action.RECEIVE else None
+        return hearers is None or principal_of(session) in hearers
 
     async def subscribe(self, handler: Handler, packet: Any) -> None:
         session, topics = handler.session, packet.payload.topics
@@ -288,14 +349,23 @@ class _Broker(Broker):  # type: ignore[misc]
             await super()._publish_retained_messages_for_subscription(subscription, session)
 
 
+class _Broadcasts(asyncio.Queue[dict[str, Any]]):
+    """What goes to clients. amqtt takes one after the other; for whom the one is that it is at work on, is remembered."""
+
+    hearers: Collection[Principal | None] | None = None
+
+    async def get(self) -> dict[str, Any]:
+        item = await super().get()
+        self.hearers = item.get("hearers")
+        return item
+
+
 class Doorkeeper(BaseAuthPlugin):  # type: ignore[misc]
-    """Who may come in; and, because it meets every client before its first message, what is done with its messages."""
+    """It meets every client before its first message, and says what is done with these. Who may come in was asked before."""
 
     house: EmbeddedBroker
 
     async def authenticate(self, *, session: Any) -> bool:
-        if not await self.house.knows(session):
-            return False
         if not isinstance(session.delivered_message_queue, _Arrivals):
             session.delivered_message_queue = _Arrivals(self.house, session)
         return True

@@ -228,8 +228,8 @@ class Mirror:
 
     # --- on demand ---------------------------------------------------------------------------------------------------------
 
-    async def last_values(self, pattern: str) -> AsyncIterator[tuple[str, bytes]]:
-        """What a subscription to `pattern` wants to know at once."""
+    async def last_values(self, pattern: str, entities: Entities) -> AsyncIterator[tuple[str, bytes]]:
+        """What a subscription to `pattern` wants to know at once; `entities` are those that it may hear of."""
         try:
             sought = self._topics.sought(pattern)
             if sought is None:
@@ -239,7 +239,7 @@ class Mirror:
                 only = (sought.context, await self._resolve(sought.context) if sought.context else CORE)
             type_ = only[1].expand_type(sought.type) if only is not None and sought.type is not None else None
             number = 0
-            async for entity in self._entities(sought.id, type_):
+            async for entity in entities(sought.id, type_):
                 for topic, payload in self._values(entity, only):
                     if mapping.topic_matches(pattern, topic):
                         yield topic, payload

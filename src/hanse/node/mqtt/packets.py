@@ -42,6 +42,7 @@ from msgspec import Struct
 
 from hanse.node.metrics import METRICS
 from hanse.node.mqtt.mapping import PAYLOAD_BYTES_MAX
+from hanse.policies import Principal
 
 PACKET_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + 65_536
 KEEP_ALIVE_FACTOR: Final = 1.5
@@ -94,6 +95,8 @@ class Frame(Struct, frozen=True):
 
 class Frames(ReaderAdapter):  # type: ignore[misc]
     """The packets of a connection."""
+
+    certified: Principal | None = None  # whom the certificate names that the client has shown
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
