@@ -102,6 +102,7 @@ def _welcome(settings: NodeSettings, mqtt_port: int) -> None:
         f"  health      {url}/readyz, {url}/metrics",
     ]
     if mqtt.url or mqtt.embedded:
-        lines.append(f"  MQTT        {mqtt.url or f'mqtt{"s" if mqtt.certificate else ""}://{mqtt.host}:{mqtt_port}'}")
+        scheme = "mqtts" if mqtt.certificate else "mqtt"
+        lines.append(f"  MQTT        {mqtt.url or f'{scheme}://{mqtt.host}:{mqtt_port}'}")
     lines.append(f"  data        {settings.store.data or 'in memory: gone when the node stops (--data DIR keeps it)'}")
     typer.echo("\n".join([*lines, "Stop it with Ctrl-C."]))
