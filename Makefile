@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 setup: $(STAMP)  ## a virtual environment with what the lock file pins
 
 test: setup      ## every test that a change must pass
-	$(with_mosquitto) $(PY) -m pytest -n 2
+	$(with_mosquitto) $(PY) -m pytest -n 2 --dist loadgroup
 
 check: setup     ## style and types
 	$(VENV)/bin/ruff check src tests benchmarks examples
@@ -68,6 +68,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(with_mosquitto) $(PY) benchmarks/bench_node.py
 	$(PY) benchmarks/bench_federation.py
 	$(PY) benchmarks/bench_spark_simulation.py
+	$(PY) benchmarks/bench_pipeline.py
 
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 	HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py

@@ -28,6 +28,7 @@ def spark() -> Iterator[SparkSession]:
     made.stop()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/pipeline/" in item.path.as_posix():

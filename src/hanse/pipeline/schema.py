@@ -175,7 +175,7 @@ class Layout:
         location, lon, lat = self._locations(sent)
         typed: dict[str, list[Any]] = {one.name: [] for one in self._columns}
         attributes: list[bytes] = []
-        observed: list[int | None] = []
+        observed: list[str | None] = []
         for text in sent.column("attributes").to_pylist():
             open_part, newest = self._plain(text)
             attributes.append(_encode(open_part))
@@ -195,7 +195,7 @@ class Layout:
             location,
             lon,
             lat,
-            pa.array(observed, pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+            _times(observed),
             pa.array(attributes, pa.binary()).cast(pa.string()),
         ]
         made += (pa.array(typed[one.name], self.schema.field(one.name).type) for one in self._columns)
@@ -234,23 +234,21 @@ class Layout:
             self._positions[text] = _lon_lat(geometry["coordinates"]) if is_point else (None, None)
         return self._positions[text]
 
-    def _plain(self, text: str) -> tuple[dict[str, Any], int | None]:
+    def _plain(self, text: str) -> tuple[dict[str, Any], str | None]:
         """The attributes of a record as NGSI-LD has them, and when the newest of them was observed."""
         attributes: dict[str, Any] = {}
         newest: str | None = None
-        newest_us: int | None = None
         for one in _decode(text):
             name, instance = self._compact(one.name), one.instance
             plain = None if instance is None else self._instance(instance)
-            if plain is not None and (at := plain.get("observedAt")) is not None and at != newest:
-                newest, at_us = at, micros(at)
-                newest_us = at_us if newest_us is None or (at_us is not None and at_us > newest_us) else newest_us
+            if plain is not None and (at := plain.get("observedAt")) is not None:
+                newest = at if newest is None or newest == at else _newer(newest, at)
             if name in attributes:
                 before = attributes[name]
                 attributes[name] = [*before, plain] if isinstance(before, list) else [before, plain]
             else:
                 attributes[name] = plain
-        return attributes, newest_us
+        return attributes, newest
 
     def _instance(self, instance: dict[str, Any]) -> dict[str, Any]:
         """Names of sub-properties, which are URIs, become short, and what there is one of is no list."""
@@ -262,6 +260,21 @@ class Layout:
             elif name not in _SET_BY_NODE:
                 plain[name] = value
         return plain
+
+
+def _newer(one: str, other: str) -> str:
+    return max(one, other, key=lambda text: micros(text) or 0)
+
+
+def _times(texts: list[str | None]) -> pa.Array:
+    """All at once, as they nearly always are written alike; one by one otherwise."""
+    import pyarrow as pa
+
+    kind = pa.timestamp("us", tz="UTC")
+    try:
+        return pa.array(texts, pa.string()).cast(kind)
+    except pa.ArrowInvalid:
+        return pa.array([micros(text) for text in texts], pa.int64()).cast(kind)
 
 
 def _lon_lat(coordinates: list[float]) -> tuple[float, float]:
