@@ -22,6 +22,7 @@ import pytest
 from aiohttp import web
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+from tests.asking import asking
 from tests.cli.node_process import served
 from tests.mosquitto import Mosquitto
 from tests.serving import serving, settings_with
@@ -176,7 +177,7 @@ def test_what_a_device_publishes_comes_to_every_kind_of_subscriber(broker: str, 
         async def test() -> None:
             port = place.mqtt_port
             async with (
-                aiohttp.ClientSession(url) as http,
+                asking(url) as http,
                 receiving() as by_http,
                 MqttClient(port) as by_mqtt,
                 MqttClient(port) as device,
@@ -216,7 +217,7 @@ def test_last_values_come_to_a_follower_who_is_late(broker: str, tmp_path: Path)
     with scene(broker, tmp_path) as place, place.node() as (_, url):
 
         async def test() -> None:
-            async with aiohttp.ClientSession(url) as http, MqttClient(place.mqtt_port) as device:
+            async with asking(url) as http, MqttClient(place.mqtt_port) as device:
                 await devices_are_heard(http, device)
                 await device.publish(CRANE.format(7), {"value": 12, "unitCode": "TNE"})
                 # what did not come by MQTT is followed the same way
@@ -251,7 +252,7 @@ def test_what_was_acknowledged_survives_a_kill(broker: str, tmp_path: Path) -> N
         acknowledged: set[int] = set()
 
         async def before(process: subprocess.Popen[str], url: str) -> None:
-            async with aiohttp.ClientSession(url) as http, MqttClient(place.mqtt_port) as device:
+            async with asking(url) as http, MqttClient(place.mqtt_port) as device:
                 await devices_are_heard(http, device)
                 sent = {n: device.send(CRANE.format(n), n) for n in range(1, number + 1)}
                 await asyncio.to_thread(sent[50].wait_for_publish, WAIT_S)
@@ -262,7 +263,7 @@ def test_what_was_acknowledged_survives_a_kill(broker: str, tmp_path: Path) -> N
                 acknowledged.update(n for n, info in sent.items() if info.is_published())
 
         async def after(url: str) -> None:
-            async with aiohttp.ClientSession(url) as http:
+            async with asking(url) as http:
                 for n in sorted(acknowledged):
                     while (load := await load_of(http, n)) is None and broker == "mosquitto":
                         pass  # it gives them again in its own time
@@ -289,7 +290,7 @@ def test_no_acknowledgement_before_the_commit(monkeypatch: pytest.MonkeyPatch) -
     with serving(settings_with(node={"id": "port"}, mqtt={"embedded": True, "port": mqtt_port})) as url:
 
         async def test() -> None:
-            async with aiohttp.ClientSession(url) as http, MqttClient(mqtt_port) as device, MqttClient(mqtt_port) as follower:
+            async with asking(url) as http, MqttClient(mqtt_port) as device, MqttClient(mqtt_port) as follower:
                 await devices_are_heard(http, device)
                 await follower.subscribe(CRANE.format(7))
                 monkeypatch.setattr(Store, "submit", held_back)
@@ -319,7 +320,7 @@ def test_a_dead_endpoint_delays_nobody_and_its_letters_can_be_sent_again(tmp_pat
 
         async def test() -> None:
             async with (
-                aiohttp.ClientSession(url) as http,
+                asking(url) as http,
                 receiving() as silent,
                 receiving() as works,
                 MqttClient(place.mqtt_port) as device,

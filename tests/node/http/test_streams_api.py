@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from tests.asking import asking
 from tests.serving import serving, settings_with
 
 from hanse.node.http.streams import subscription_of
@@ -19,7 +20,7 @@ API = "/ngsi-ld/v1"
 
 def run(test: Callable[[aiohttp.ClientSession], Coroutine[Any, Any, None]], **sections: dict[str, Any]) -> None:
     async def main(url: str) -> None:
-        async with aiohttp.ClientSession(url) as http, asyncio.timeout(WAIT_S):
+        async with asking(url) as http, asyncio.timeout(WAIT_S):
             await test(http)
 
     with serving(settings_with(**sections)) as url:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import aiohttp
 from aiohttp import web
+from tests.asking import asking
 from tests.serving import serving, settings_with
 
 HEADERS = {"Content-Type": "application/json"}
@@ -23,7 +23,7 @@ def body(uri: str, id_: str = "urn:s:1", **members: Any) -> dict[str, Any]:
 
 def test_the_life_of_a_subscription() -> None:
     async def test(url: str) -> None:
-        async with aiohttp.ClientSession(url + "/ngsi-ld/v1/") as http:
+        async with asking(url + "/ngsi-ld/v1/") as http:
             for n in range(3):
                 made = await http.post("subscriptions", json=body("http://127.0.0.1:9/n", f"urn:s:{n}"))
                 assert (made.status, made.headers["Location"]) == (201, f"/ngsi-ld/v1/subscriptions/urn:s:{n}")
@@ -59,7 +59,7 @@ def test_the_life_of_a_subscription() -> None:
 
 def test_a_context_that_is_not_there_is_said_so() -> None:
     async def test(url: str) -> None:
-        async with aiohttp.ClientSession(url + "/ngsi-ld/v1/") as http:
+        async with asking(url + "/ngsi-ld/v1/") as http:
             given = body("http://127.0.0.1:9/n", jsonldContext="http://127.0.0.1:9/context.jsonld")
             answer = await http.post("subscriptions", json=given)
             assert (answer.status, (await answer.json())["type"].rpartition("/")[2]) == (504, "LdContextNotAvailable")
@@ -83,7 +83,7 @@ def test_dead_letters_are_listed_shown_resent_and_removed() -> None:
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        async with aiohttp.ClientSession(url) as http:
+        async with asking(url) as http:
             uri = f"http://127.0.0.1:{runner.addresses[0][1]}/n"
             await http.post("/ngsi-ld/v1/subscriptions", json=body(uri))
             for n in range(2):
