@@ -42,13 +42,16 @@ TEN_MINUTES = Windows.of("10 minutes")
 
 
 def reading(value: float, sensor: str = "a", at: float = 0.0, attribute: str = "no2", **more: Any) -> Reading:
-    quality = {name: more.pop(name) for name in ("accuracy", "precision", "completeness", "spatialResolution") if name in more}
+    quality: dict[str, float] = {
+        name: more.pop(name) for name in ("accuracy", "precision", "completeness", "spatialResolution") if name in more
+    }
     return Reading(SPAN.start + at, sensor, attribute, value, quality=quality, **more)
 
 
 def one(capsule: Any, readings: list[Reading], span: Span = SPAN) -> Inferred:
-    (found,) = capsule.infer(sorted(readings, key=lambda it: it[:3]), span)
-    return found
+    found: list[Inferred] = list(capsule.infer(sorted(readings, key=lambda it: it[:3]), span))
+    assert len(found) == 1
+    return found[0]
 
 
 def values_of(made: Inferred) -> dict[str, Any]:
@@ -353,9 +356,10 @@ def test_what_is_below_the_guarantee_has_a_problem(guarantee: str, value: float,
         ({"guarantee": "acuracy>=3"}, "there is no criterion 'acuracy'"),
     ],
 )
-def test_capsules_that_cannot_be(wrong: dict[str, str], complaint: str) -> None:
+def test_capsules_that_cannot_be(wrong: dict[str, Any], complaint: str) -> None:
+    given: dict[str, Any] = {"name": "c", "input": Selector(), "transform": Filtering(), "output": "T"}
     with pytest.raises(InvalidInput, match=complaint):
-        Capsule(**{"name": "c", "input": Selector(), "transform": Filtering(), "output": "T"} | wrong)
+        Capsule(**given | wrong)
 
 
 def test_aggregations_that_cannot_be() -> None:

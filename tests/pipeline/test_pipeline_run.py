@@ -161,6 +161,52 @@ def test_one_pipeline_runs_once_at_a_time(tmp_path: Path) -> None:
         run(load(file), file=str(file))
 
 
+MAPPING = """
+[source]
+name = "stations"
+format = "csv"
+
+[entity]
+id = "urn:ngsi-ld:AirQualityObserved:{{station}}"
+type = "AirQualityObserved"
+
+[time]
+column = "time"
+format = "iso"
+
+[[attributes]]
+name = "no2"
+column = "no2"
+unit = "GQ"
+"""
+
+COLLECTING = """
+[sink]
+node = "{url}"
+
+[[collectors]]
+name = "stations"
+mapping = "stations.toml"
+path = "incoming"
+"""
+
+
+def test_what_is_collected_is_in_the_node_and_what_is_wrong_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "stations.toml").write_text(MAPPING.replace("{{", "{").replace("}}", "}"))
+    (tmp_path / "incoming").mkdir()
+    lines = ["station,time,no2", "a,2026-03-01T12:00:00Z,41.5", "b,whenever,40", "c,2026-03-01T12:00:00Z,38"]
+    (tmp_path / "incoming" / "one.csv").write_text("\n".join(lines) + "\n")
+    with node_with() as (url, node):
+        file = tmp_path / "collecting.toml"
+        file.write_text(COLLECTING.format(url=url))
+        state = once(file, spark)
+        assert state.status == "done", state.error
+        assert node.get("urn:ngsi-ld:AirQualityObserved:a")["no2"]["value"] == 41.5
+        assert set(logged(node, "AirQualityObserved")) == {f"urn:ngsi-ld:AirQualityObserved:{name}" for name in "ac"}
+    rejected = spark.read.parquet(str(tmp_path / "collecting.pipeline" / "rejected" / "stations")).collect()
+    assert [(row["kind"], row["line"]) for row in rejected] == [("no time", lines[2])]
+
+
 # --- as a process of its own ----------------------------------------------------------------------------------------------
 
 

@@ -85,13 +85,17 @@ def check(file: File, as_json: Json = False) -> None:
     ]
     tables = list(pipeline.lake.tables) if pipeline.lake is not None else []
     if as_json:
-        print_json({"name": pipeline.name, "folder": pipeline.folder, "capsules": capsules, "lake": tables})
+        collectors = [one.name for one in pipeline.collectors]
+        shown = {"name": pipeline.name, "folder": pipeline.folder, "collectors": collectors, "capsules": capsules, "lake": tables}
+        print_json(shown)
         return
     typer.echo(f"{file}: it can be run; its folder is {pipeline.folder}")
     for one in capsules:
         reads = f"{', '.join(one['types']) or 'all types'} ({', '.join(one['attributes']) or 'all attributes'})"
         good = f", at least {one['guarantees']}" if one["guarantees"] else ""
         typer.echo(f"  {one['name']}: {one['category']} of {reads} to {one['output']}{good}")
+    for collector in pipeline.collectors:
+        typer.echo(f"  {collector.name}: collects {collector.path} by {collector.mapping}")
     if pipeline.lake is not None:
         typer.echo(f"  lake {pipeline.lake.folder}: {', '.join(tables)}")
 

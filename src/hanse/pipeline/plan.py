@@ -16,6 +16,11 @@
     [spark]                         # any setting of Spark
     "spark.driver.memory" = "4g"
 
+    [[collectors]]                  # foreign data into the sink's node, see hanse.pipeline.collectors
+    name = "stations"
+    mapping = "stations.toml"
+    path = "incoming"
+
     [[capsules]]
     name = "no2-by-street"
     kind = "aggregation"            # see hanse.pipeline.kinds
@@ -67,11 +72,24 @@ class InLake(Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidInput(f"there is no table {unknown[0]!r}; there are {', '.join(TABLES)}", place="lake")
 
 
+class Collecting(Struct, frozen=True, forbid_unknown_fields=True):
+    """A folder that grows, and the file that says what its lines mean."""
+
+    name: str
+    mapping: str
+    path: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidInput(f"a collector's name has letters, digits, -, _ and ., not {self.name!r}")
+
+
 class Pipeline(Struct, frozen=True, kw_only=True):
     """`name` and `folder` come from the file where they are empty."""
 
-    source: Mapping[str, Any]
+    source: Mapping[str, Any] | None = None
     capsules: tuple[Capsule, ...] = ()
+    collectors: tuple[Collecting, ...] = ()
     sink: Mapping[str, Any] | None = None
     lake: InLake | None = None
     spark: Mapping[str, Any] = {}
@@ -80,14 +98,20 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     trigger_s: float = 1.0
 
     def __post_init__(self) -> None:
-        SourceOptions.of(options_of(self.source))
+        if self.source is not None:
+            SourceOptions.of(options_of(self.source))
+        elif self.capsules or self.lake is not None:
+            raise InvalidInput("capsules and the lake need a source: the nodes whose logs they read")
         if self.sink is not None:
             SinkOptions.of({"deadLetters": "-"} | options_of(self.sink))
-        names = [capsule.name for capsule in self.capsules]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InvalidInput(f"there are two capsules that are called {twice[0]}")
-        if not self.capsules and self.lake is None:
-            raise InvalidInput("this pipeline does nothing: name capsules, or a lake")
+        for what, every in (("capsules", self.capsules), ("collectors", self.collectors)):
+            names = [one.name for one in every]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise InvalidInput(f"there are two {what} that are called {twice[0]}")
+        if not self.capsules and not self.collectors and self.lake is None:
+            raise InvalidInput("this pipeline does nothing: name capsules, collectors, or a lake")
+        if self.collectors and self.sink is None:
+            raise InvalidInput("what is collected goes nowhere: name a sink")
         if self.capsules and self.sink is None and (self.lake is None or DERIVED not in self.lake.tables):
             raise InvalidInput("what the capsules make goes nowhere: name a sink, or a lake with the table derived")
 
@@ -115,7 +139,8 @@ def load(file: str | Path) -> Pipeline:
     beside = path.resolve().parent
     lake = pipeline.lake and InLake(str(beside / pipeline.lake.folder), pipeline.lake.tables)
     folder = str(beside / (pipeline.folder or path.stem + SUFFIX))
-    return msgspec.structs.replace(pipeline, name=name, folder=folder, lake=lake)
+    collectors = tuple(Collecting(one.name, str(beside / one.mapping), str(beside / one.path)) for one in pipeline.collectors)
+    return msgspec.structs.replace(pipeline, name=name, folder=folder, lake=lake, collectors=collectors)
 
 
 def folder_of(what: str | Path) -> Path:
@@ -135,8 +160,9 @@ def folder_of(what: str | Path) -> Path:
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
-    source: dict[str, Any]
+    source: dict[str, Any] | None = None
     capsules: tuple[Section, ...] = ()
+    collectors: tuple[Collecting, ...] = ()
     sink: dict[str, Any] | None = None
     lake: InLake | None = None
     spark: dict[str, Any] = {}
@@ -163,6 +189,7 @@ def _from_toml(path: Path) -> Pipeline:
         return Pipeline(
             source=read.source,
             capsules=capsules,
+            collectors=read.collectors,
             sink=read.sink,
             lake=read.lake,
             spark=read.spark,

@@ -6,6 +6,8 @@
 Streams, each with a checkpoint of its own in `<folder>/checkpoints` (those of the lake's tables are in the lake):
 - `capsule-<name>`: what the source has for it, qualified, through the capsule, into the sink's node. What the node refuses,
   and what is below the guarantee, is in `<folder>/set-aside/<name>`;
+- `collector-<name>`: what is collected, into the sink's node; `rejected-<name>`: lines that are wrong, with the reason, into
+  `<folder>/rejected/<name>`, as Parquet;
 - `lake-raw`, `lake-qualified`, `lake-derived_<capsule>`: tables of the lake, as far as they are named.
 
 They are begun one after the other, each when the one before has told that it goes; with `is_once` each when the one before has
@@ -33,17 +35,20 @@ from hanse.model import InvalidInput
 from hanse.pipeline import register
 from hanse.pipeline.advertising import advertise
 from hanse.pipeline.capsules import Capsule, published
-from hanse.pipeline.observations import observations
-from hanse.pipeline.plan import DERIVED, QUALIFIED, RAW, Pipeline, options_of
+from hanse.pipeline.observations import entities, observations
+from hanse.pipeline.plan import DERIVED, QUALIFIED, RAW, Collecting, Pipeline, options_of
 from hanse.pipeline.quality import with_quality
 from hanse.pipeline.session import LOCAL, session
-from hanse.pipeline.shipping import ship
+from hanse.pipeline.shipping import settings, ship
 from hanse.pipeline.state import DONE, FAILED, RUNNING, STOPPED, WAITING, Lock, QueryState, State, now, progressed, write
 from hanse.pipeline.words import words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from hanse.pipeline.collectors import Collected
 
 LOOK_S: Final = 0.5  # between two looks at the streams
 BEGIN_S: Final = 60.0  # that a stream which begins is waited for before the next one
@@ -91,6 +96,7 @@ def _session(pipeline: Pipeline, master: str, folder: Path, given: SparkSession 
         yield given
         return
     conf = {name: value for name, value in pipeline.spark.items() if name != "master"}
+    conf |= settings(master, folder, conf)
     with _standard_error(folder / SPARK_LOG):
         spark = session(f"hanse {pipeline.name}", master, **conf)
     try:
@@ -184,6 +190,9 @@ class _Run:
     # --- what there is to run ---------------------------------------------------------------------------------------
 
     def _planned(self) -> Iterator[_Stream]:
+        for collecting in self._pipeline.collectors:
+            yield _Stream(f"collector-{collecting.name}", lambda one=collecting: self._collected(one))  # type: ignore[misc]
+            yield _Stream(f"rejected-{collecting.name}", lambda one=collecting: self._rejected(one))  # type: ignore[misc]
         lake = self._pipeline.lake
         tables = lake.tables if lake is not None else ()
         if RAW in tables:
@@ -201,7 +210,7 @@ class _Run:
                 )
 
     def _records(self, filters: dict[str, str]) -> DataFrame:
-        options = filters | options_of(self._pipeline.source)
+        options = filters | options_of(self._pipeline.source or {})
         return self._spark.readStream.format("hanse").options(**options).load()
 
     def _qualified(self) -> DataFrame:
@@ -210,18 +219,36 @@ class _Run:
         return frame.withColumnRenamed("accepted_at", "at")
 
     def _observed(self, filters: dict[str, str]) -> DataFrame:
-        return observations(self._records(filters), context=str(self._pipeline.source.get("context", "")))
+        return observations(self._records(filters), context=str((self._pipeline.source or {}).get("context", "")))
 
     def _made(self, capsule: Capsule) -> DataFrame:
         return published(capsule, with_quality(self._observed(capsule.input.source_options())))
 
     def _into_node(self, capsule: Capsule) -> StreamingQuery:
-        assert self._pipeline.sink is not None
-        name = f"capsule-{capsule.name}"
-        aside = {"deadLetters": str(self._folder / SET_ASIDE / capsule.name)}
-        writer = self._made(capsule).writeStream.format("hanse").options(**aside | options_of(self._pipeline.sink))
-        writer = writer.option("checkpointLocation", str(self._folder / CHECKPOINTS / name)).queryName(name)
-        return writer.outputMode("append").trigger(**self._trigger).start()
+        return self._sent(self._made(capsule), f"capsule-{capsule.name}", capsule.name)
+
+    def _sent(self, frame: DataFrame, name: str, aside: str) -> StreamingQuery:
+        options = {"deadLetters": str(self._folder / SET_ASIDE / aside)} | options_of(self._pipeline.sink or {})
+        return self._started(frame.writeStream.format("hanse").options(**options), name)
+
+    def _started(self, writer: DataStreamWriter, name: str) -> StreamingQuery:
+        named = writer.option("checkpointLocation", str(self._folder / CHECKPOINTS / name)).queryName(name)
+        return named.outputMode("append").trigger(**self._trigger).start()
+
+    def _collecting(self, collecting: Collecting) -> Collected:
+        from hanse.pipeline.collectors import collect
+        from hanse.pipeline.mapping import load_mapping
+
+        return collect(self._spark, load_mapping(Path(collecting.mapping)), collecting.path, stream=True)
+
+    def _collected(self, collecting: Collecting) -> StreamingQuery:
+        name = f"collector-{collecting.name}"
+        return self._sent(entities(with_quality(self._collecting(collecting).observations)), name, name)
+
+    def _rejected(self, collecting: Collecting) -> StreamingQuery:
+        folder = str(self._folder / "rejected" / collecting.name)
+        writer = self._collecting(collecting).rejected.writeStream.format("parquet").option("path", folder)
+        return self._started(writer, f"rejected-{collecting.name}")
 
     def _into_lake(self, frame: DataFrame, table: str) -> StreamingQuery:
         from hanse.pipeline.lake import Lake

@@ -1,20 +1,27 @@
-"""Hanse itself for workers that do not have it: a zip of the package, made here and sent with the session.
+"""Hanse itself for workers that do not have it: a zip of the package, made here, sent with the session, unpacked by the workers.
 
-`ship(spark, master, folder)` does nothing on one machine. What Hanse needs (msgspec, shapely, pyarrow, pandas) must be where
-the workers are, in the Python that `PYSPARK_PYTHON` names: they are no pure Python, and cannot be sent as a zip.
+- `settings(master, folder, given)`: Spark's settings for that, before a session is made; nothing on one machine;
+- `ship(spark, master, folder)`: the same for a server of Spark Connect, which takes what it gets from a session that is there.
+
+What Hanse needs (msgspec, shapely, pyarrow, pandas) must be in the workers' Python, which `PYSPARK_PYTHON` names. It is
+unpacked, and not only put on the path, because a package reads its own files by their names.
 """
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NAME: Final = "hanse-package.zip"
+FOLDER: Final = "hanse-package"  # in the working folder of each worker
+NAME: Final = f"{FOLDER}.zip"
+ARCHIVES: Final = "spark.archives"
+PYTHON_PATH: Final = "spark.executorEnv.PYTHONPATH"
 _LEFT_OUT: Final = frozenset({"__pycache__"})
 _SAME_TIME: Final = (1980, 1, 1, 0, 0, 0)  # so that the same package is the same zip
 
@@ -35,11 +42,19 @@ def package(folder: Path) -> Path:
     return made
 
 
+def settings(master: str, folder: Path, given: Mapping[str, Any]) -> dict[str, str]:
+    """Beside what the user has set of the same kind."""
+    if _is_here(master) or master.startswith("sc://"):
+        return {}
+    archives = [str(given[ARCHIVES])] if given.get(ARCHIVES) else []
+    paths = [str(given[PYTHON_PATH])] if given.get(PYTHON_PATH) else []
+    return {ARCHIVES: ",".join([*archives, f"{package(folder)}#{FOLDER}"]), PYTHON_PATH: ":".join([FOLDER, *paths])}
+
+
 def ship(spark: SparkSession, master: str, folder: Path) -> None:
-    if master.startswith("local"):
-        return
-    made = str(package(folder))
     if master.startswith("sc://"):
-        spark.addArtifacts(made, pyfile=True)
-    else:
-        spark.sparkContext.addPyFile(made)
+        spark.addArtifacts(str(package(folder)), pyfile=True)
+
+
+def _is_here(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
