@@ -135,3 +135,17 @@ def test_a_node_without_policies_has_none() -> None:
         node = Town(url)
         assert node.ask("GET", "/hanse/v1/policies").status == 404
         assert node.ask("GET", "/ngsi-ld/v1/types", "rubbish").status == 200  # nobody asks for tokens
+
+
+def test_an_override_that_does_not_go_with_the_policies_takes_no_other_with_it(tmp_path: Path) -> None:
+    store = {"data": str(tmp_path / "data")}
+    lock = '@id("lock") forbid (principal in Community::"brigade", action == Action::"read", resource);'
+    with town(tmp_path, POLICIES, store=store) as node:
+        node.put("urn:room:1", occupancy=7)
+        assert node.ask("POST", OVERRIDES, ADMIN, alarm()).status == 201
+        assert node.ask("POST", OVERRIDES, ADMIN, alarm(name="lock", policies=lock)).status == 201
+        assert occupancy(node, BRIGADE) == 404
+    everything = "permit (principal, action, resource);"  # and nothing by the name of "private" that could be overruled
+    with town(tmp_path, everything, store=store) as node:
+        assert occupancy(node, TOWN) == 200
+        assert occupancy(node, BRIGADE) == 404

@@ -82,14 +82,24 @@ class Access:
             tell()
 
     def _take(self) -> None:
-        active = self.overrides.active()
-        self._until_ms = self.overrides.next_end_ms()
-        try:
-            now = self._base.with_overrides(active)
-        except InvalidInput as error:  # policies have changed since, so that it names what is no more
-            log.warning("overrides are left out: they do not go with the policies", error=str(error))
-            now = self._base
+        active, until_ms = self.overrides.active(), self.overrides.next_end_ms()
+        now = self._with(active)
         self._uniform, self._now, self._is_told = Uniform(now), now, False
+        self._until_ms = until_ms  # last: until these hold, whoever asks takes them
+
+    def _with(self, overrides: tuple[Override, ...]) -> PolicySet:
+        try:
+            return self._base.with_overrides(overrides)
+        except InvalidInput:  # policies have changed since, so that one of them names what is no more: the others hold
+            usable: tuple[Override, ...] = ()
+            for override in overrides:
+                try:
+                    self._base.with_overrides((*usable, override))
+                except InvalidInput as error:
+                    log.warning("an override is left out: it does not go with the policies", error=str(error))
+                else:
+                    usable = (*usable, override)
+            return self._base.with_overrides(usable)
 
     def _read(self) -> PolicySet:
         settings = self._settings

@@ -64,8 +64,9 @@ class Overrides:
         return self._store
 
     def active(self) -> tuple[Override, ...]:
+        """Asked from any thread."""
         now_ms = _now_ms()
-        return tuple(override for override in self._kept.values() if override.is_active(now_ms))
+        return tuple(override for override in tuple(self._kept.values()) if override.is_active(now_ms))
 
     def next_end_ms(self) -> int | None:
         return min((override.until_ms for override in self.active()), default=None)
