@@ -200,3 +200,23 @@ def test_a_paho_client_publishes_and_hears() -> None:
             assert heard == [*expected, b""]
 
     asyncio.run(run())
+
+
+def test_what_waits_for_a_client_that_is_away_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hanse.node.mqtt.embedded.AWAY_MAX", 3)
+
+    async def run() -> None:
+        async with embedded() as broker:
+            async with Device(url(broker), client_id="gauge", keep_session=True) as away:
+                await away.connection.subscribe("news/#", 1)
+            async with Device(url(broker)) as device, Device(url(broker)) as witness:
+                await witness.connection.subscribe("news/#", 1)
+                for number in range(5):
+                    await device.connection.publish(f"news/{number}", b"x", 1)
+                await witness.hears(*((f"news/{number}", b"x") for number in range(5)))
+            async with Device(url(broker), client_id="gauge", keep_session=True) as back:
+                await back.hears(*((f"news/{number}", b"x") for number in (2, 3, 4)))
+                assert len(back.heard) == 3
+            assert broker.dropped == 2
+
+    asyncio.run(run())

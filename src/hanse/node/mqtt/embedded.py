@@ -42,6 +42,7 @@ LastValues: TypeAlias = Callable[[str, Principal | None], AsyncIterator[tuple[st
 
 CONNECTIONS_MAX: Final = 1_000
 HELLO_S: Final = 10.0
+AWAY_MAX: Final = 1_000  # publications that wait for a client that is away; the oldest go first
 BACKLOG_MAX: Final = 10_000  # publications on their way to clients; beyond it, news are dropped for clients that are too slow
 
 _LISTENER: Final = "default"  # amqtt wants one of this name
@@ -291,6 +292,13 @@ class _Broker(Broker):  # type: ignore[misc]
         is_for_node = topic is not None and topic.startswith(self._prefix)
         if not is_for_node or await self._house.left_behind(session, str(topic), bytes(data or b""), force_qos or 0):
             await super()._broadcast_message(session, topic, data, force_qos)
+
+    async def _retain_broadcast_message(self, broadcast: dict[str, Any], qos: int, target_session: Any) -> None:
+        """For a client that is away, and whose session is kept: the newest, up to a bound."""
+        while target_session.retained_messages.qsize() >= AWAY_MAX:
+            target_session.retained_messages.get_nowait()
+            self._house.dropped += 1
+        await super()._retain_broadcast_message(broadcast, qos, target_session)
 
     async def _topic_filtering(self, session: Any, topic: str, action: Action) -> bool:  # noqa: ARG002  amqtt names it
         """Whether a client may; of what is broadcast, whether it is one of those whom that is for."""
