@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 setup: $(STAMP)  ## a virtual environment with what the lock file pins
 
 test: setup      ## every test that a change must pass
-	$(with_mosquitto) $(PY) -m pytest -n 2 --dist loadgroup
+	$(with_mosquitto) $(PY) -m pytest -n 2
 
 check: setup     ## style and types
 	$(VENV)/bin/ruff check src tests benchmarks examples

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline; they are one group, so that only one worker starts a JVM."""
+"""One Spark session for all tests of the pipeline; `tests/conftest.py` sees to it that one worker runs them all."""
 
 from __future__ import annotations
 
@@ -26,10 +26,3 @@ def spark() -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "tests/pipeline/" in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
