@@ -352,10 +352,10 @@ class Node:
         return Path(self.settings.store.data) if self.settings.store.data else None
 
     async def start(self) -> None:
-        own = await self._open(DEFAULT_TENANT)
+        await self._open(DEFAULT_TENANT)
         if self.access is not None:
             self.access.on_change.append(self._policies_changed)
-            await self.access.start(own)
+            await self.access.start()
         if self.directory is not None:
             for name in Store.tenants(self.directory):
                 if name not in self.tenants:
@@ -418,6 +418,8 @@ class Node:
 
     async def _open(self, name: str) -> Tenant:
         store = Store.open(self.directory, name, self.settings.store, query_ms_max=self.settings.limits.query_ms_max)
+        if self.access is not None and name == DEFAULT_TENANT:
+            self.access.restore(store)
         tenant = Tenant(name, store, self.settings, access=self.access)
         await tenant.start()
         self.tenants[name] = tenant

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.node.access.town import ADMIN, KEY, TOWN, Town, token, town
 
+from hanse.node.tenant import Tenant
+
 OVERRIDES = "/hanse/v1/policies/overrides"
 BRIGADE = token("bea", "brigade")
 ALARM = """
@@ -149,3 +151,20 @@ def test_an_override_that_does_not_go_with_the_policies_takes_no_other_with_it(t
     with town(tmp_path, everything, store=store) as node:
         assert occupancy(node, TOWN) == 200
         assert occupancy(node, BRIGADE) == 404
+
+
+def test_overrides_hold_before_anything_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a node goes on with when it starts (links, letters, intervals) is under all policies from the first moment."""
+    store = {"data": str(tmp_path / "data")}
+    with town(tmp_path, POLICIES, store=store) as node:
+        assert node.ask("POST", OVERRIDES, ADMIN, alarm()).status == 201
+    begin, held = Tenant.start, []
+
+    async def start(tenant: Tenant) -> None:
+        assert tenant.access is not None
+        held.append([override.name for override in tenant.access.policies.overrides])
+        await begin(tenant)
+
+    monkeypatch.setattr(Tenant, "start", start)
+    with town(tmp_path, POLICIES, store=store):
+        assert held == [["alarm"]]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from hanse.model import Geofence
     from hanse.node.settings import AccessSection, NodeSettings
+    from hanse.node.store import Store
     from hanse.node.tenant import Tenant
     from hanse.policies import Override
 
@@ -48,9 +49,12 @@ class Access:
         self.on_change: list[Callable[[], None]] = []  # told when other policies hold
         self._sweeper: asyncio.Task[None] | None = None
 
-    async def start(self, tenant: Tenant) -> None:
-        """Go on with the overrides that the node's own tenant keeps."""
-        self.overrides.restore(tenant.store)
+    def restore(self, store: Store) -> None:
+        """Go on with the overrides that the node's own tenant keeps: before anybody is answered, or told anything."""
+        self.overrides.restore(store)
+        self._take()
+
+    async def start(self) -> None:
         await self.overrides.sweep()
         self._settle()
         self._sweeper = asyncio.create_task(self._sweep())
