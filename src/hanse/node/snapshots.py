@@ -112,6 +112,7 @@ class Snapshots:
             raise AlreadyExists(f"there is a snapshot {snapshot.id!r} already")
         if len(self._kept) >= SNAPSHOTS_MAX:
             raise TooManyResults(f"there are {SNAPSHOTS_MAX} snapshots already; delete or purge some")
+        self._kept[snapshot.id] = snapshot  # so that nobody else makes it meanwhile
         try:
             if before is not None:
                 await before(snapshot)

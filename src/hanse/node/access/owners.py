@@ -6,16 +6,18 @@ is what an anonymous principal sees.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
+from hanse.ngsild.errors import AlreadyExists
 from hanse.node.store import DeleteDocument, PutDocument
 from hanse.policies import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from hanse.node.store import Store
 
@@ -34,6 +36,7 @@ class Owners:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[str, Principal] | None = None  # read when first asked for: without policies, nobody asks
+        self._being_made: set[str] = set()
 
     def _all(self) -> dict[str, Principal]:
         if self._kept is None:
@@ -51,6 +54,18 @@ class Owners:
     def listener(self, kind: str, id_: str) -> Principal:
         """For whom it is told."""
         return self.of(kind, id_) or ANONYMOUS
+
+    @contextmanager
+    def making(self, kind: str, id_: str) -> Iterator[None]:
+        """While something is made, nobody else makes it. Raises AlreadyExists."""
+        key = _key(kind, id_)
+        if key in self._being_made:
+            raise AlreadyExists(f"there is a {kind} {id_!r} already; choose another id")
+        self._being_made.add(key)
+        try:
+            yield
+        finally:
+            self._being_made.discard(key)
 
     async def put(self, kind: str, id_: str, principal: Principal, *, is_kept: bool = True) -> None:
         """One that is not kept is remembered until it is forgotten, or the node ends."""

@@ -5,7 +5,7 @@ Something that belongs to another is not there, for all that is to be seen from 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -76,6 +76,9 @@ class Ownership:
     async def give_up(self, id_: str) -> None:
         await self._owners.forget(self._kind, id_)
 
+    def making(self, id_: str) -> AbstractContextManager[None]:
+        return self._owners.making(self._kind, id_)
+
 
 class SeenSubscriptions(Subscriptions):
     def __init__(self, seen: SeenTenant) -> None:
@@ -95,13 +98,14 @@ class SeenSubscriptions(Subscriptions):
         self._check(subscription)
         if subscription.id in self._real:
             raise AlreadyExists(f"there is a subscription {subscription.id!r} already; choose another id")
-        # first, so that it is never told more than its owner may see; policies have decided whether that may be anyone
-        await self._own.take(subscription.id, is_kept=is_kept, by_anyone=True)
-        try:
-            return await self._real.add(subscription, is_kept=is_kept)
-        except BaseException:
-            await self._own.give_up(subscription.id)
-            raise
+        with self._own.making(subscription.id):
+            # first, so that it is never told more than its owner may see; policies have decided whether that may be anyone
+            await self._own.take(subscription.id, is_kept=is_kept, by_anyone=True)
+            try:
+                return await self._real.add(subscription, is_kept=is_kept)
+            except BaseException:
+                await self._own.give_up(subscription.id)
+                raise
 
     def get(self, id_: str) -> Live:
         self._own.check(id_, "subscription")
@@ -150,12 +154,13 @@ class SeenNative(Native):
                 raise Forbidden(f"the client {client.name!r} is another's; choose another name")
             await self._real.attach(client, previous)
             return
-        await self._own.take(client.name)
-        try:
-            await self._real.attach(client, previous)
-        except BaseException:
-            await self._own.give_up(client.name)
-            raise
+        with self._own.making(client.name):
+            await self._own.take(client.name)
+            try:
+                await self._real.attach(client, previous)
+            except BaseException:
+                await self._own.give_up(client.name)
+                raise
 
     async def detach(self, name: str) -> None:
         self.client(name)
