@@ -167,6 +167,7 @@ class _Publishing:
 
     def __init__(self, capsule: Capsule) -> None:
         self._capsule = capsule
+        self._promise = capsule.promise
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -178,9 +179,7 @@ class _Publishing:
         capsule, found = self._capsule, []
         for row in rows:
             for place, span, made, scopes in capsule.transform.made(row):
-                one = publication(
-                    capsule.name, capsule.output, capsule.promise, place, span, made, scopes, capsule.is_newest_only
-                )
+                one = publication(capsule.name, capsule.output, self._promise, place, span, made, scopes, capsule.is_newest_only)
                 at = made.observed_at if span is None else span.end
                 found.append(
                     (one.id, capsule.output, _moment(at), _moment(one.observed_at), place, *one[2:4], list(one.quality.items()))
