@@ -85,6 +85,7 @@ fuzz: setup      ## ten minutes of requests and device messages that nobody has 
 study: setup     ## the papers' experiments at full size
 	$(HANSE) study mudebs --out out/mudebs
 	$(HANSE) study disgb --out out/disgb
+	$(HANSE) study disgb --engine spark --out out/disgb-large
 	$(with_mosquitto) $(HANSE) study comdex --out out/comdex
 	$(HANSE) study income --out out/income
 

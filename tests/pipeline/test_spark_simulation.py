@@ -163,7 +163,7 @@ def test_it_agrees_where_brokers_match_with_the_publishers_place_that_they_know(
     requests = [(action.at_ms, action.node, action.do) for action in work.actions]
     tables = tables_of_recording(spark, Recording(work.federation.nodes, {}, {}, (), None, requests))
     with SparkSimulation(spark, tables) as simulation:
-        for strategy in ("flood-events", "flood-subscriptions", "dht", "grid-quorum", "broadcast-groups"):
+        for strategy in ("grid-quorum", "broadcast-groups"):
             settings = settings_for(strategy, work.federation, flood_locations=True, match_known_locations=True)
             exact = Simulator(settings)
             exact.watch_brokers = True
