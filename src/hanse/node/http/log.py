@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from hanse.model import Geofence
     from hanse.ngsild.entity import Attributes, Change
     from hanse.ngsild.quality import Measure
     from hanse.node.store.log import Page
@@ -85,7 +86,7 @@ async def _wanted(call: Call) -> Wanted:
         types=attributes_of(params.get("type"), "type", context),
         attributes=attributes_of(params.get("attrs"), "attrs", context),
         scope_q=scope_q,
-        area=geofence_from_geojson(params["area"]) if "area" in params else None,
+        area=_area(params["area"]) if "area" in params else None,
         has_quality=has_quality,
         since_us=_time(params, "since"),
         until_us=_time(params, "until"),
@@ -96,6 +97,13 @@ async def _wanted(call: Call) -> Wanted:
 def _has_quality(measure: Measure, quality: str, attributes: Attributes, at: str) -> bool:
     """Of what has changed. How complete the whole is, a record does not say: it has only what has changed."""
     return quality_matches(quality, measure.of(attributes, at=at))
+
+
+def _area(text: str) -> Geofence:
+    try:
+        return geofence_from_geojson(text)
+    except RecursionError:
+        raise BadRequestData("area is nested too deeply") from None
 
 
 def _time(params: dict[str, str], name: str) -> int | None:
