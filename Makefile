@@ -90,7 +90,7 @@ study: setup     ## the papers' experiments at full size
 	$(HANSE) study income --out out/income
 
 lock:            ## pin the newest versions again (needs pip-tools)
-	pip-compile --quiet --extra dev --extra pipeline --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
+	pip-compile --quiet --extra dashboard --extra dev --extra pipeline --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
