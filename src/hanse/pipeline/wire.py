@@ -23,6 +23,7 @@ CONNECT_S: Final = 10.0
 ANSWER_S: Final = 120.0
 PAUSE_S: Final = 0.1  # before the second attempt; twice as long before each one after
 PAUSE_S_MAX: Final = 15.0
+UNAUTHORIZED: Final = 401
 BUSY: Final = frozenset({408, 429, 502, 503, 504})
 
 
@@ -110,7 +111,8 @@ class Wire:
     def checked(self, answer: Answer) -> Answer:
         """The same answer, unless it is a refusal."""
         if answer.status >= 400:
-            raise InvalidInput(f"the node {self.url} refuses: {words_of(answer)}")
+            remedy = "; set the option token, or HANSE_TOKEN, to a token that it accepts" if answer.status == UNAUTHORIZED else ""
+            raise InvalidInput(f"the node {self.url} refuses: {words_of(answer)}{remedy}")
         return answer
 
     def _connected(self) -> http.client.HTTPConnection:

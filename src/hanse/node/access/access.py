@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from hanse.model import InvalidInput, geofence_from_wkt
-from hanse.node.access.errors import Forbidden
+from hanse.node.access.errors import Forbidden, Unauthorized
 from hanse.node.access.identities import Identities
 from hanse.node.access.overrides import Overrides
 from hanse.node.access.passwords import Passwords
 from hanse.node.access.seen_tenant import SeenTenant
 from hanse.node.access.views import Sight
 from hanse.node.quality import criteria_of
-from hanse.policies import PolicySet, Principal, Uniform
+from hanse.policies import ANONYMOUS, PolicySet, Principal, Uniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,6 +153,16 @@ class Access:
     def check_admin(self, principal: Principal) -> None:
         if not self.is_admin(principal):
             raise Forbidden(f"{principal} may not do this: it needs the role {self._settings.access.admin_role!r}")
+
+    def check_known(self, principal: Principal, tenant: str) -> None:
+        """Who does not say who he is, and sees nothing whatever there may be, is told so: waiting for more would be in vain.
+
+        Raises Unauthorized.
+        """
+        if principal == ANONYMOUS:
+            decision = self.uniform.decision(principal, "read", None, tenant=tenant)
+            if decision is not None and not decision.allowed:
+                raise Unauthorized("without a token nothing can be read here; send one")
 
     def sight(self, tenant: Tenant, principal: Principal) -> Sight:
         return Sight(self, principal, tenant.name, tenant.measure)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 LOG_LIMIT: Final = 1_000
-LOG_LIMIT_MAX: Final = 10_000
+LOG_LIMIT_MAX: Final = 25_000
 OFFSET_MAX: Final = 2**62
 WAIT_S_MAX: Final = 60.0
 LOOK_S: Final = 0.25  # a change that was on its way to the disk when the waiting began tells nobody: look again, too
@@ -50,6 +50,8 @@ async def log(call: Call) -> ASGIApp:
     upto = _number(call, "upto", OFFSET_MAX, OFFSET_MAX)
     limit = _number(call, "limit", LOG_LIMIT, LOG_LIMIT_MAX)
     wait_s = _seconds(call, "wait")
+    if call.node.access is not None:
+        call.node.access.check_known(call.principal, call.tenant.name)
     wanted = await _wanted(call)
     store = call.tenant.store
     if wait_s and limit:
@@ -142,8 +144,8 @@ async def _changed(tenant: Tenant, is_there: Callable[[], bool], wait_s: float) 
 def _json(page: Page, *, places: bool) -> bytes:
     records: list[dict[str, Any]] = msgspec.to_builtins(page.records())
     if places:
-        for record, row in zip(records, page.rows, strict=True):
-            record["location"] = None if row.place is None else msgspec.Raw(row.place.encode())
+        for record, place in zip(records, page.places, strict=True):
+            record["location"] = None if place is None else msgspec.Raw(place.encode())
     return msgspec.json.encode(records)
 
 
@@ -152,12 +154,11 @@ def _arrow(page: Page, *, places: bool) -> bytes:
 
     number = {type_set: position for position, type_set in enumerate(page.types)}
     known_types = pa.array(page.types.values(), pa.list_(pa.string()))
-    texts: dict[str | None, int] = {None: 0}
-    scopes = [texts.setdefault(row.scopes, len(texts)) for row in page.rows]
-    known_scopes = pa.array([msgspec.json.decode(text) if text else [] for text in texts], pa.list_(pa.string()))
-    offset, at_us, kind, operation, entity, type_set, _, attributes, place = (
-        zip(*page.rows, strict=True) if page.rows else ((),) * 9
+    offset, at_us, kind, operation, entity, type_set, scopes, attributes = (
+        zip(*page.rows, strict=True) if page.rows else ((),) * 8
     )
+    texts = {text: position for position, text in enumerate({None, *scopes})}
+    known_scopes = pa.array([msgspec.json.decode(text) if text else [] for text in texts], pa.list_(pa.string()))
     columns = {
         "offset": pa.array(offset, pa.int64()),
         "at": pa.array(at_us, pa.int64()).cast(pa.timestamp("us", tz="UTC")),
@@ -165,11 +166,11 @@ def _arrow(page: Page, *, places: bool) -> bytes:
         "operation": pa.array(operation, pa.string()),
         "entity": pa.array(entity, pa.string()),
         "types": known_types.take(pa.array([number[one] for one in type_set], pa.int32())),
-        "scopes": known_scopes.take(pa.array(scopes, pa.int32())),
+        "scopes": known_scopes.take(pa.array([texts[one] for one in scopes], pa.int32())),
         "attributes": pa.array(attributes, pa.string()),
     }
     if places:
-        columns["location"] = pa.array(place, pa.string())
+        columns["location"] = pa.array(page.places, pa.string())
     batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
