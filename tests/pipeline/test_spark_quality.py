@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hanse.model import InvalidInput
 from hanse.ngsild.contexts import CORE
-from hanse.ngsild.quality import Measure, quality_matches
+from hanse.ngsild.quality import IN_FULL, Measure, quality_matches
 from hanse.pipeline.observations import COLUMNS, SCHEMA, observations
 from hanse.pipeline.quality import entity_meets, entity_quality, levels, meets, with_quality
 from hanse.pipeline.schema import Layout
@@ -53,6 +53,23 @@ id = "91.1"
 direction = "lower"
 min = 0
 max = 9
+[[criteria]]
+id = "92"
+name = "reach"
+[[criteria.definitions]]
+id = "92.1"
+unit_code = "KMT"
+direction = "lower"
+min = 0
+max = 80
+levels = { medium = 50, high = 40 }
+[[criteria.definitions]]
+id = "92.2"
+unit_code = "P1"
+min = 0
+max = 100
+[[criteria.definitions]]
+id = "92.3"
 """
 REGISTRIES = {"starting set": default_registry(), "composites": load(COMPOSITES)}
 CRITERIA = {  # how an entity says it: the sub-property that states the criterion
@@ -63,9 +80,11 @@ CRITERIA = {  # how an entity says it: the sub-property that states the criterio
     CORE.expand_term("completeness"): "completeness",
     CORE.expand_term("refreshRate"): "refreshRate",
     CORE.expand_term("worth"): "worth",
+    CORE.expand_term("reach"): "reach",
     CORE.expand_term("mood"): "",
 }
-NAMES = [CORE.expand_term(name) for name in ("no2", "pm10", "o3", "precision", "completeness")]
+NAMES = [CORE.expand_term(name) for name in ("no2", "pm10", "o3", "precision", "completeness", "reach", "freshness")]
+UNITS = st.sampled_from(["", "", "", "P1", "C62", "SEC", "MIN", "C26", "MTR", "KMT", "GQ"])
 NUMBERS = st.sampled_from([0, 1, 0.3, 0.7, 39.9, 40, 50, 60, 79.99999999999999, 80, 100, 100.5, 600, -1]) | st.floats(0, 100)
 VALUES = NUMBERS | st.sampled_from(["good", True, [1, 2]])
 TIMES = st.sampled_from(
@@ -78,8 +97,25 @@ def instances(draw: st.DrawFn) -> Instance:
     said: Instance = {"type": "Property", "value": draw(VALUES), "createdAt": ACCEPTED, "modifiedAt": ACCEPTED}
     if draw(st.booleans()):
         said["observedAt"] = draw(TIMES)
+    if unit := draw(UNITS):
+        said["unitCode"] = unit
     for name in draw(st.lists(st.sampled_from(list(CRITERIA)), max_size=3, unique=True)):
-        said[name] = [{"type": "Property", "value": value} for value in draw(st.lists(VALUES, min_size=1, max_size=2))]
+        said[name] = draw(st.lists(indicators(), min_size=1, max_size=2))
+    return said
+
+
+@st.composite
+def indicators(draw: st.DrawFn) -> Instance:
+    """A sub-property: a number, perhaps with its unit, or with all that its producer knows of how it was measured."""
+    said: Instance = {"type": "Property", "value": draw(VALUES)}
+    if unit := draw(UNITS):
+        said["unitCode"] = unit
+    if draw(st.integers(0, 3)) == 0:
+        number = draw(st.sampled_from([said["value"], 50.0]))
+        definition = {"id": draw(st.sampled_from(["10.1", "92.1", "92.2"])), "unit_code": draw(UNITS), "min": 0}
+        values = [{"value": number, "definition": definition["id"]}]
+        full = {"id": "10", "name": "x", "criterionId": "[10.1]", "definitions": [definition], "values": values}
+        said[IN_FULL] = [{"type": "Property", "value": full}]
     return said
 
 

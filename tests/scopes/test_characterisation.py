@@ -92,6 +92,7 @@ LARGER = "choose a parent of a larger scale"
 NO_LARGER = f"{LARGER} (there is none)"
 
 BAD = [
+    ("title = " + 5000 * "1", "it has a number with thousands of digits; shorten it"),
     ("= 1", "it is not TOML: Invalid statement (at line 1, column 1); mend that line"),
     ("title = 'x'", "it lacks the member 'viewpoints'; the members are viewpoints, title, brokers, links"),
     ("viewpoints = []", "viewpoints: expected 'array' of length >= 1; give what is expected"),

@@ -163,7 +163,7 @@ def load_mapping(path: Path | str) -> DeviceMapping:
 def parse_mapping(text: str, place: str) -> DeviceMapping:
     try:
         given = msgspec.convert(tomllib.loads(text), _File)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
         raise InvalidInput(str(error) or "it is nested too deep", place=place) from error
     if not given.devices:
         raise InvalidInput("it names no [[devices]]", place=place)

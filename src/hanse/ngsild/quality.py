@@ -44,7 +44,7 @@ Expected: TypeAlias = Callable[[str], Collection[str]]  # from a type to the att
 QualityOf: TypeAlias = "Callable[[Entity], dict[str, float]]"
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _DAY_US: Final = 86_400 * 1_000_000
-_IN_FULL: Final = DEFAULT_VOCABULARY + INDICATOR
+IN_FULL: Final = DEFAULT_VOCABULARY + INDICATOR
 _OF_ATTRIBUTE: Final = 2  # names: the attribute and the criterion
 
 
@@ -129,7 +129,7 @@ class Measure:
         for uri in self._names.intersection(members):
             criterion = self._criteria[uri]
             for instance in members[uri] if isinstance(members[uri], list) else ():
-                number = _stated_number(instance, criterion) if isinstance(instance, dict) else None
+                number = stated_number(instance, criterion) if isinstance(instance, dict) else None
                 if number is not None:
                     values[criterion.name] = self._worse(criterion.name, number, values)
         return values
@@ -141,17 +141,18 @@ class Measure:
         return completeness(attributes.keys(), expected) if expected else None
 
 
-def _stated_number(instance: Instance, criterion: Criterion) -> float | None:
+def stated_number(instance: Instance, criterion: Criterion, in_full: str = IN_FULL) -> float | None:
     """The plain number that a property states of a criterion.
 
-    Where it says in full by which definition it was measured (`hanse.quality.json_form`), that counts, as it does in XML.
+    Where it says in full by which definition it was measured (`hanse.quality.json_form`), that counts, as it does in XML;
+    `in_full` is the name that it says that by.
     """
     number = number_value(instance.get("value"))
     if number is None:
         return None
     unit = instance.get("unitCode")
-    if _IN_FULL in instance:
-        stated = _in_full(instance[_IN_FULL], criterion)
+    if in_full in instance:
+        stated = _in_full(instance[in_full], criterion)
         if stated is not None and stated.latest.value == number:
             return plain_value(stated, criterion)
     elif unit is None or unit == criterion.definitions[0].unit_code:  # nearly always: quickly what the last line says
@@ -160,7 +161,7 @@ def _stated_number(instance: Instance, criterion: Criterion) -> float | None:
 
 
 def _in_full(written: Any, criterion: Criterion) -> Indicator | None:
-    first = written[0] if isinstance(written, list) and written else None
+    first = written[0] if isinstance(written, list) and written else written
     try:
         return indicator_in_full(criterion.name, first.get("value") if isinstance(first, dict) else None)
     except InvalidInput:

@@ -173,14 +173,23 @@ def load_mapping(source: Path | str, registry: Registry | None = None) -> Mappin
 
 def _parsed(text: str, registry: Registry) -> Mapping:
     try:
-        mapping = msgspec.convert(tomllib.loads(text), Mapping)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"it is not TOML: {error}; mend that line") from error
+        mapping = msgspec.convert(_toml(text), Mapping)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
         raise InvalidInput(what.replace("`", "'"), place=place.strip(".`") or "the mapping") from error
     _check(mapping, registry)
     return mapping
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"it is not TOML: {error}; mend that line") from error
+    except ValueError as error:
+        raise InvalidInput("it has a number with thousands of digits; shorten it") from error
+    except RecursionError as error:
+        raise InvalidInput("it is nested too deeply; a mapping has [source], [entity], [time] and [[attributes]]") from error
 
 
 def _check(mapping: Mapping, registry: Registry) -> None:

@@ -27,20 +27,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from hanse.filters import number_value
+from hanse.ngsild.quality import IN_FULL, stated_number
 from hanse.pipeline.schema import context_of, micros
 from hanse.quality import default_registry
 from hanse.quality.criteria import DEFAULT_VOCABULARY
+from hanse.quality.json_form import INDICATOR
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from hanse.quality import Registry
+    from hanse.quality import Criterion, Registry
 
 COLUMNS: Final = {
     "source": "string",
@@ -166,22 +168,23 @@ def of_record(attributes: str | None, registry: Registry, known: Mapping[str, st
 
 def _observed(name: str, instance: dict[str, Any], registry: Registry, known: Mapping[str, str]) -> Observed:
     found = next((instance[member] for member in _VALUES if member in instance), None)
-    number = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    number = number_value(found)
     text = None if number is not None or found is None else found if isinstance(found, str) else _encode(found).decode()
-    unit, dataset = instance.get("unitCode"), instance.get("datasetId")
+    unit, dataset = (said if isinstance(said := instance.get(member), str) else None for member in ("unitCode", "datasetId"))
     quality: dict[str, float] = {}
     for member in known.keys() & instance.keys():
-        _state(quality, known[member], instance[member], registry)
+        _state(quality, registry.by_name[known[member]], instance[member])
     return Observed(name, number, text, unit, micros(instance.get("observedAt")), quality, dataset or "")
 
 
-def _state(quality: dict[str, float], criterion: str, said: Any, registry: Registry) -> None:
-    """A number that the criterion's definition does not accept says nothing; of several the worst counts."""
-    definition = registry.by_name[criterion].definition
+def _state(quality: dict[str, float], criterion: Criterion, said: Any) -> None:
+    """What the node says of it, in the criterion's own unit; of several the worst counts."""
     for instance in said if isinstance(said, list) else (said,):
-        number = instance.get("value") if isinstance(instance, dict) else None
-        if isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number) and definition.accepts(number):
-            quality[criterion] = definition.worse(quality.get(criterion, float(number)), float(number))
+        if not isinstance(instance, dict):
+            continue
+        number = stated_number(instance, criterion, IN_FULL if IN_FULL in instance else INDICATOR)
+        if number is not None:
+            quality[criterion.name] = criterion.definition.worse(quality.get(criterion.name, number), number)
 
 
 # --- back to entities ---------------------------------------------------------------------------------------------------

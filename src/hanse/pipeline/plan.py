@@ -174,7 +174,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, not TOML, a number with thousands of digits
         raise InvalidInput(f"it cannot be read: {error}", place=str(path)) from error
 
 

@@ -26,11 +26,12 @@ from hanse.pipeline.observations import FRESHNESS, criterion_names
 from hanse.pipeline.schema import context_of
 from hanse.quality import attribute_and_criterion, default_registry, normalized
 from hanse.quality.composites import with_composites
+from hanse.quality.units import CODES, factors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from hanse.quality import Definition, Registry
+    from hanse.quality import Criterion, Definition, Registry
 
 COMPLETENESS: Final = "completeness"
 QUALITY: Final = "quality"
@@ -171,15 +172,65 @@ def _accepts(definition: Definition, value: Column) -> Column:
 
 
 def _of_the_whole(registry: Registry, names: Mapping[str, str]) -> Column:
-    """The value of an attribute that is named as a criterion and so states one of the whole, if that accepts it."""
+    """The value of an attribute that is named as a criterion and so states one of the whole, as far as that accepts it.
+
+    What such an attribute says in full (`qocIndicator`) is not among observations, and does not count.
+    """
     from pyspark.sql import functions as f
 
     found = f.lit(None).cast("double")
     for name, criterion in registry.by_name.items():
         members = [member for member in names if names[member] == name]
-        is_it = f.col("attribute").isin(members) & _accepts(criterion.definition, f.col("value"))
-        found = f.when(is_it, f.col("value")).otherwise(found)
+        stated = _plain_in_unit(criterion, f.col("value"), f.coalesce("unit", f.lit("")))
+        found = f.when(f.col("attribute").isin(members), stated).otherwise(found)
     return found
+
+
+def _plain_in_unit(criterion: Criterion, value: Column, unit: Column) -> Column:
+    """`Criterion.plain_in_unit`."""
+    from pyspark.sql import functions as f
+
+    own = criterion.definition
+    found = f.lit(None).cast("double")
+    if own.unit_code:
+        for code in CODES:
+            if (by := factors(code, own.unit_code)) is not None:
+                found = f.when(unit == code, _accepted_only(own, value * f.lit(by[0]) / f.lit(by[1]))).otherwise(found)
+    else:
+        found = _accepted_only(own, value)
+    for definition in reversed(criterion.definitions):
+        plain = _accepted_only(definition, value)
+        if definition is not own:
+            plain = _scored(own, _score(definition, plain))
+        is_its = unit.isin("", definition.unit_code) if definition is own else unit == definition.unit_code
+        found = f.when(is_its, plain).otherwise(found)
+    return found
+
+
+def _accepted_only(definition: Definition, value: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.when(_accepts(definition, value), value)
+
+
+def _score(definition: Definition, value: Column) -> Column:
+    """`Definition.score`."""
+    from pyspark.sql import functions as f
+
+    if definition.min is None or definition.max is None:
+        return f.lit(None).cast("double")
+    share = (value - f.lit(definition.min)) / f.lit(definition.max - definition.min)
+    return share if definition.direction == "higher" else f.lit(1.0) - share
+
+
+def _scored(definition: Definition, score: Column) -> Column:
+    """`Definition.scored`."""
+    from pyspark.sql import functions as f
+
+    if definition.min is None or definition.max is None:
+        return f.lit(None).cast("double")
+    share = score if definition.direction == "higher" else f.lit(1.0) - score
+    return f.lit(definition.min) + share * f.lit(definition.max - definition.min)
 
 
 def _completeness(expected: Mapping[str, Collection[str]]) -> Column:

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
+from importlib import resources
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -224,7 +225,8 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 @lru_cache(maxsize=1)
 def default_registry() -> Registry:
     """The starting set."""
-    return load(Path(__file__).parent / "criteria.toml", base=Registry({}))
+    text = resources.files("hanse.quality").joinpath("criteria.toml").read_text(encoding="utf-8")  # in a zip as well
+    return load(text, base=Registry({}))
 
 
 def load(source: Path | str, *, base: Registry | None = None) -> Registry:

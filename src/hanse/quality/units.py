@@ -26,12 +26,21 @@ _UNITS: Final[dict[str, tuple[str, float]]] = {
 }
 
 
+CODES: Final = tuple(_UNITS)
+
+
 def converted(value: float, unit_code: str, wanted: str) -> float | None:
     """A number in one unit as a number in another; None if it cannot be said. No unit at all is whichever is wanted."""
+    found = factors(unit_code, wanted)
+    return None if found is None else value * found[0] / found[1]
+
+
+def factors(unit_code: str, wanted: str) -> tuple[float, float] | None:
+    """What a number in one unit is multiplied and divided by to be one in another; None if it cannot be said."""
     if unit_code == wanted or not unit_code or not wanted:
-        return value
+        return 1.0, 1.0
     kind, factor = _UNITS.get(unit_code, ("", 1.0))
     wanted_kind, wanted_factor = _UNITS.get(wanted, ("none", 1.0))
     if kind != wanted_kind:
         return None
-    return value * (factor / wanted_factor) if factor >= wanted_factor else value / (wanted_factor / factor)
+    return (factor / wanted_factor, 1.0) if factor >= wanted_factor else (1.0, wanted_factor / factor)

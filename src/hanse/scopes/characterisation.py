@@ -131,6 +131,8 @@ def parse(text: str) -> Characterisation:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"it is not TOML: {error}; mend that line") from error
+    except ValueError as error:
+        raise InvalidInput("it has a number with thousands of digits; shorten it") from error
     except RecursionError as error:
         raise InvalidInput("it is nested too deeply; a characterisation has viewpoints, dimensions and scopes") from error
     try:
