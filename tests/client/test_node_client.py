@@ -11,7 +11,7 @@ import pytest
 from tests.serving import serving
 
 import hanse
-from hanse.client import NodeClient, SyncNodeClient
+from hanse.client import NodeClient, Notifications, SyncNodeClient
 from hanse.client.node import subscription
 from hanse.client.session import base_of
 from hanse.model import InvalidInput
@@ -99,6 +99,23 @@ def test_notifications_come_while_one_listens(url: str) -> None:
                 assert [kept["id"] async for kept in node.subscriptions()] == [notifications.id]
             assert [kept async for kept in node.subscriptions()] == []
             assert notifications.gaps == 0
+
+    asyncio.run(live())
+
+
+def test_what_comes_between_subscribing_and_listening_is_heard(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    listen = Notifications._listen
+
+    async def late(self: Notifications) -> None:
+        await self._session.request("POST", "/ngsi-ld/v1/entities", json=room(1))
+        await listen(self)
+
+    async def live() -> None:
+        async with hanse.connect(url, tenant="between") as node:
+            monkeypatch.setattr(Notifications, "_listen", late)
+            async with node.subscribe(type="Room") as notifications, asyncio.timeout(30):
+                assert (await anext(notifications))["data"][0]["id"] == "urn:ngsi-ld:Room:1"
+                assert notifications.gaps == 0
 
     asyncio.run(live())
 

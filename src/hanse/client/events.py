@@ -21,6 +21,7 @@ class EventReader:
         self._data: list[str] = []
         self._event = ""
         self._id = ""
+        self.last_id = ""  # of what is whole; a node may name a place to go on from without telling anything
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
@@ -34,6 +35,7 @@ class EventReader:
         for raw in lines:
             line = raw.decode("utf-8", "replace").removesuffix("\r")
             if not line:
+                self.last_id = self._id
                 if self._data:
                     found.append(ServerEvent("\n".join(self._data), self._event or "message", self._id))
                 self._data, self._event, self._size = [], "", len(self._rest)

@@ -30,7 +30,7 @@ class Notifications:
         self._body = body | {"notification": body["notification"] | {"endpoint": {"uri": STREAM_URI}}}
         self._forget = forget
         self._id = ""
-        self._last = ""
+        self._last = "0"  # what comes between subscribing and listening is kept for us
         self._reader = EventReader()
         self._ready: list[dict[str, Any]] = []
         self._stack = AsyncExitStack()
@@ -53,7 +53,7 @@ class Notifications:
             await self._listen()
 
     async def _listen(self) -> None:
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last} if self._last else {})
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": self._last}
         self._reader = EventReader()
         params = {"subscription": self._id}
         exchange = self._session.exchange("GET", "/hanse/v1/notifications", params=params, headers=headers, endless=True)
@@ -113,9 +113,9 @@ class Notifications:
             await self._hang_up()
             return
         for event in self._reader.feed(chunk):
-            self._last = event.id or self._last
             if event.event == "gap":
                 self.gaps += 1
                 continue
             with suppress(msgspec.DecodeError):
                 self._ready.append(msgspec.json.decode(event.data))
+        self._last = self._reader.last_id or self._last

@@ -199,11 +199,13 @@ def trace(host: Host, publisher: str, id_: str, reader: str | None = None) -> di
     }
 
 
-def recent(host: Host, limit: int) -> list[dict[str, Any]]:
-    """The latest ones, newest first."""
+def recent(host: Host, limit: int, after_ms: int = 0) -> list[dict[str, Any]]:
+    """The latest ones, newest first; those with something that was done with them after a time."""
     found = []
     for notification in reversed(host.traces.recent(limit)):
         steps = host.traces.of(notification.key)
+        if after_ms and not any(step.at_ms > after_ms for step in steps):
+            continue
         found.append(
             {
                 "publisher": notification.publisher,
@@ -212,7 +214,9 @@ def recent(host: Host, limit: int) -> list[dict[str, Any]]:
                 "types": [name.removeprefix(DEFAULT_VOCAB) for name in notification.types],
                 "topic": notification.topic,
                 "at_ms": steps[0].at_ms if steps else 0,
-                "did": [step.did for step in steps],
+                "steps": [
+                    {"did": step.did, "at_ms": step.at_ms} | ({"other": step.other} if step.other else {}) for step in steps
+                ],
             }
         )
     return found

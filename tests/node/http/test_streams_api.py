@@ -45,11 +45,11 @@ class Events:
         self._lines = response.content
 
     async def next(self) -> dict[str, str]:
-        """The next event, by its fields; comments are none."""
+        """The next event, by its fields; comments are none, and neither is what has no data."""
         event: dict[str, str] = {}
         while True:
             line = (await self._lines.readline()).decode().rstrip("\n")
-            if not line and event:
+            if not line and "data" in event:
                 return event
             name, colon, value = line.partition(": ")
             if colon and name:

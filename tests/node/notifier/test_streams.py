@@ -56,3 +56,29 @@ def test_ids_grow_over_a_restart() -> None:
     before = Streams()
     before.publish("s", b"")
     assert Streams()._last_id > before._last_id - 2
+
+
+def test_who_comes_first_hears_what_came_before() -> None:
+    streams = Streams()
+    streams.keep("s")
+    streams.publish("t", b"other")
+    streams.publish("s", b"early")
+    first, now = Listener(), Listener()
+    assert streams.listen("s", first, after=0)
+    assert [event.body for event in first._events] == [b"early"]
+    assert streams.listen("s", now)
+    assert not now._events
+
+
+def test_who_comes_back_without_having_heard_anything_is_told_of_a_gap_only_if_there_is_one() -> None:
+    streams = Streams()
+    streams.keep("s")
+    position = streams.position("s", 0)
+    assert streams.listen("s", Listener(), after=position)
+    for _ in range(REPLAY_MAX + 1):
+        streams.publish("s", b"")
+    assert not streams.listen("s", Listener(), after=0)
+    assert not streams.listen("s", Listener(), after=position)
+    restarted = Streams()
+    restarted.keep("s")
+    assert not restarted.listen("s", Listener(), after=position)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TRACES: Final = 50
 TRACES_MAX: Final = 1_000
+TIME_DIGITS_MAX: Final = 15
 T = TypeVar("T")
 
 
@@ -185,7 +186,10 @@ async def traces(call: Call) -> ASGIApp:
     limit = call.params.get("limit", str(TRACES))
     if not (limit.isascii() and limit.isdigit() and 0 < int(limit[:9]) <= TRACES_MAX):
         raise BadRequestData(f"limit is a number from 1 to {TRACES_MAX}, not {limit[:40]!r}")
-    return call.answer(view.recent(_host(call), int(limit)))
+    after = call.params.get("after", "0")
+    if not (after.isascii() and after.isdigit() and len(after) <= TIME_DIGITS_MAX):
+        raise BadRequestData(f"after is a time in milliseconds since 1970, not {after[:40]!r}")
+    return call.answer(view.recent(_host(call), int(limit), int(after)))
 
 
 async def explain(call: Call) -> ASGIApp:
@@ -254,7 +258,7 @@ paths: list[Path] = [
         DELETE=Endpoint(leave, offers=_ONE),
     ),
     native("/federation/trace", GET=Endpoint(trace, ("publisher", "id", "reader"), offers=_ONE)),
-    native("/federation/traces", GET=Endpoint(traces, ("limit",), offers=_ONE)),
+    native("/federation/traces", GET=Endpoint(traces, ("limit", "after"), offers=_ONE)),
     native(
         "/federation/explain",
         GET=Endpoint(explain, ("publisher", "id", "subscription", "home"), offers=_ONE),

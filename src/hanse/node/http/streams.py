@@ -1,7 +1,7 @@
 """Notifications on a connection that the client opens, for browsers and for whoever has no address of its own.
 
 - `GET /hanse/v1/notifications?subscription=ID`: Server-Sent Events of a subscription that is kept. `Last-Event-ID` goes on where
-  a connection broke; an event `gap` says that something in between is lost.
+  a connection broke, and 0 begins with what came before anybody listened; an event `gap` says that something in between is lost.
 - `GET /hanse/v1/subscribe?type=...&q=...`: the same for a subscription that lives as long as the connection, asked for with the
   parameters of a query.
 - `WebSocket /hanse/v1/stream`: any number of both on one connection, by messages (see `Conversation`).
@@ -82,10 +82,11 @@ async def notifications(request: Request) -> Response | ASGIApp:
     streams = tenant.notifier.streams
     listener = Listener()
     streams.keep(id_)
+    position = streams.position(id_, after)
     complete = streams.listen(id_, listener, after)
 
     async def events() -> AsyncIterator[bytes]:
-        yield b": connected\n\n" if complete else b"event: gap\ndata: {}\n\n"
+        yield (b": connected\nid: %d\n\n" if complete else b"event: gap\nid: %d\ndata: {}\n\n") % position
         async for chunk in told(listener, HEARTBEAT_S, b": \n\n", ends_at):
             yield chunk
 

@@ -64,12 +64,26 @@ class Listener:
         self._news.set()
 
 
+class _Replay:
+    """The last events of a subscription: all those with a greater id than `since`."""
+
+    def __init__(self, since: int) -> None:
+        self.began = since
+        self.since = since
+        self.events: deque[Event] = deque()
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        if len(self.events) > REPLAY_MAX:
+            self.since = self.events.popleft().id
+
+
 class Streams:
     def __init__(self) -> None:
         # ids grow over restarts, too, so that a listener that comes back after one is not taken for one that is ahead
         self._last_id = time.time_ns() // 1_000
         self._listeners: dict[str, set[Listener]] = {}
-        self._replays: OrderedDict[str, deque[Event]] = OrderedDict()
+        self._replays: OrderedDict[str, _Replay] = OrderedDict()
         self.connections = 0
 
     @contextmanager
@@ -90,30 +104,38 @@ class Streams:
         event = Event(self._last_id, subscription, body)
         replay = self._replays.get(subscription)
         if replay is not None:
-            replay.append(event)
+            replay.add(event)
         for listener in self._listeners.get(subscription, ()):
             listener.put(event)
 
     def keep(self, subscription: str) -> None:
         """From now on, keep the last events of a subscription."""
         if subscription not in self._replays:
-            self._replays[subscription] = deque(maxlen=REPLAY_MAX)
+            self._replays[subscription] = _Replay(self._last_id)
             if len(self._replays) > REPLAYS_MAX:
                 self._replays.popitem(last=False)
         self._replays.move_to_end(subscription)
 
     def listen(self, subscription: str, listener: Listener, after: int | None = None) -> bool:
-        """Give a listener the events of a subscription, beginning behind the one named. False: some of those are lost."""
+        """Give a listener the events of a subscription, beginning behind the one named. False: some of those are lost.
+
+        0 is before the first one, and without a name it begins with what comes from now on.
+        """
         complete = True
         if after is not None:
-            replay = self._replays.get(subscription, ())
-            for event in replay:
+            replay = self._replays.get(subscription)
+            complete = replay is not None and (after or replay.began) >= replay.since
+            for event in replay.events if replay is not None else ():
                 if event.id > after:
                     listener.put(event)
-            # whether the one named, or one before it, is still there: then nothing between has been lost
-            complete = bool(replay) and next(iter(replay)).id <= after
         self._listeners.setdefault(subscription, set()).add(listener)
         return complete
+
+    def position(self, subscription: str, after: int | None) -> int:
+        """What a listener that hears nothing is to come back with; to be asked when it begins to listen."""
+        if after is None:
+            return self._last_id
+        return after or self._replays[subscription].began
 
     def unlisten(self, subscription: str, listener: Listener) -> None:
         listeners = self._listeners.get(subscription)
