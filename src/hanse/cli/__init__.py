@@ -26,6 +26,7 @@ NOUNS: Final = (
     "policy",
     "backup",
     "lake",
+    "report",
     "simulate",
     "study",
     "scopes",
