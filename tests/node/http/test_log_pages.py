@@ -113,6 +113,33 @@ def test_where_entities_are(node: SyncNodeClient) -> None:
     ]  # fmt: skip
 
 
+def test_where_entities_are_if_only_other_attributes_are_asked_for() -> None:
+    with serving() as url, hanse.connect_sync(url) as client:
+        client.create(entity("v", "Ship", location=at(1, 50), speed=1))
+        client.update("urn:v", {"speed": {"type": "Property", "value": 2}, "location": at(2, 50)})
+        client.update("urn:v", {"location": at(3, 50)})
+        client.update("urn:v", {"speed": {"type": "Property", "value": 4}})
+        client.delete("urn:v")
+
+        def places(**params: Any) -> list[tuple[int, Any]]:
+            records = client.request("GET", LOG, params=params | {"places": "true"}).data
+            return [(record["offset"], (record["location"] or {}).get("coordinates")) for record in records]
+
+        assert places(attrs="speed") == [(1, [1, 50]), (2, [2, 50]), (4, [3, 50]), (5, None)]
+        assert places(attrs="speed", after=2) == [(4, [3, 50]), (5, None)]
+        assert places(attrs="location") == [(1, [1, 50]), (2, [2, 50]), (3, [3, 50]), (5, None)]
+        there = json.dumps({"type": "Point", "coordinates": [3, 50], "radius": 1000})
+        assert asked(client, attrs="speed", area=there) == [4]
+
+
+def test_a_page_ends_where_it_would_be_too_large(node: SyncNodeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hanse.node.store.log.BLOCK", 2)
+    monkeypatch.setattr("hanse.node.store.log.PAGE_BYTES_MAX", 100)
+    answer = node.request("GET", LOG, params={"after": 2})
+    assert [record["offset"] for record in answer.data] == [3, 4]
+    assert answer.headers["Hanse-Log-Read"] == "4"
+
+
 def test_arrow_and_json_say_the_same(node: SyncNodeClient) -> None:
     import pyarrow as pa
 

@@ -3,10 +3,11 @@
 A log row says who and when; what the attributes became is in history already, so the row names the rows there. A record whose
 history is gone, by age or because someone deleted it, still says that there was a change, but not what it was.
 
-`read_page` is for those who follow the log at rate: SQLite writes the JSON of the attributes itself, and what is wanted is
-sorted out as early as can be. A page says up to which offset it has everything that was asked for (`read`), which may be further
-than its last record. It reads the tables by their plain names, so that a connection on which these are views of what somebody may
-see reads that.
+`read_page` is for those who follow the log at rate: SQLite writes the JSON of the attributes itself, what is wanted is sorted out
+as early as can be, and where everything is wanted, Python looks at no record by itself. A page says up to which offset it has
+everything that was asked for (`read`), which may be further than its last record, or, if that would be too many bytes, before the
+number that was asked for. It reads the tables by their plain names, so that a connection on which these are views of what
+somebody may see reads that.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,8 @@ from hanse.ngsild.entity import LOCATION, Attributes, Instance, Kind
 from hanse.ngsild.scope_query import scope_matches
 
 SCANNED_MAX: Final = 1_000_000  # offsets that one page looks at
+PAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # of attributes, after which a page ends
+BLOCK: Final = 1_000  # records between two looks at how many bytes there are
 
 _COLUMNS: Final = "l.offset, l.at_us, l.kind, l.operation, l.entity, l.type_set, l.scopes"
 _ATTRIBUTE: Final = """iif(h.deleted_us IS NULL AND h.dataset IS NULL,
@@ -35,10 +38,14 @@ _ATTRIBUTES: Final = f"""CASE l.rows
     WHEN 1 THEN (SELECT '[' || {_ATTRIBUTE} || ']' FROM history AS h WHERE h.seq = l.first_seq{{among}})
     ELSE (SELECT '[' || group_concat({_ATTRIBUTE}) || ']'
         FROM history AS h WHERE h.seq >= l.first_seq AND h.seq < l.first_seq + l.rows{{among}}) END"""  # noqa: S608
-_LAST_PLACE: Final = """SELECT CAST(instance AS TEXT), deleted_us FROM history
-    WHERE entity = ? AND attribute = ? AND seq < (SELECT first_seq FROM log WHERE offset = ?) ORDER BY seq DESC LIMIT 1"""
+# what a record says of the place itself, where `attributes` does not show it
+_OWN_PLACE: Final = f"""(SELECT iif(h.deleted_us IS NULL, CAST(h.instance AS TEXT), '{{}}') FROM history AS h
+    WHERE h.seq >= l.first_seq AND h.seq < l.first_seq + l.rows AND h.attribute = '{LOCATION}' AND h.dataset IS NULL)"""  # noqa: S608
+# of many entities at once, each before a record of it
+_LAST_PLACES: Final = f"""SELECT e.key, CAST(h.instance AS TEXT), h.deleted_us FROM json_each(?) AS e, history AS h
+    WHERE h.seq = (SELECT max(seq) FROM history WHERE entity = e.key AND attribute = '{LOCATION}' AND dataset IS NULL
+        AND seq < (SELECT first_seq FROM main.log WHERE offset = e.value))"""  # noqa: S608
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_ATTRIBUTES: Final = "[]"
 _LOCATION_NAME: Final = f'"name":"{LOCATION}"'
 
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -89,21 +96,24 @@ class Wanted(Struct, frozen=True):
     def needs_places(self) -> bool:
         return self.places or self.area is not None
 
+    @property
+    def hides_places(self) -> bool:
+        """Whether places are needed, and are not among the attributes that are wanted."""
+        return self.needs_places and bool(self.attributes) and LOCATION not in self.attributes
 
-class Row(NamedTuple):
-    offset: int
-    at_us: int
-    kind: str
-    operation: str
-    entity: str
-    type_set: int
-    scopes: str | None
-    attributes: str  # JSON, as of a list of `LoggedAttribute`
-    place: str | None = None  # GeoJSON
+    @property
+    def has_conditions(self) -> bool:
+        """Whether there is more to decide about a record than SQLite can."""
+        return bool(self.attributes or self.scope_q or self.area is not None or self.has_quality is not None)
+
+
+# offset, at_us, kind, operation, entity, set of types, scopes (JSON), attributes (JSON: a list of `LoggedAttribute`s)
+Row: TypeAlias = tuple[int, int, str, str, str, int, str | None, str]
 
 
 class Page(Struct):
     rows: list[Row]
+    places: list[str | None]  # of each row, as GeoJSON; none if they are not wanted
     types: dict[int, tuple[str, ...]]  # by number of the set
     read: int  # up to here nothing is left out
     end: int  # of the whole log, whoever may see it
@@ -111,16 +121,16 @@ class Page(Struct):
     def records(self) -> list[LogRecord]:
         return [
             LogRecord(
-                row.offset,
-                at_text(row.at_us),
-                row.kind,  # type: ignore[arg-type]
-                row.operation,
-                row.entity,
-                self.types[row.type_set],
-                _texts(row.scopes) if row.scopes else (),
-                _attributes(row.attributes),
+                offset,
+                at_text(at_us),
+                kind,  # type: ignore[arg-type]
+                operation,
+                entity,
+                self.types[type_set],
+                _texts(scopes) if scopes else (),
+                _attributes(attributes),
             )
-            for row in self.rows
+            for offset, at_us, kind, operation, entity, type_set, scopes, attributes in self.rows
         ]
 
 
@@ -134,7 +144,6 @@ def read_records(connection: sqlite3.Connection, after: int, limit: int) -> list
 
 
 _EVERYTHING: Final = Wanted()
-_PLACES_ONLY: Final = Wanted(places=True)
 
 
 def read_page(connection: sqlite3.Connection, after: int, upto: int | None, limit: int, wanted: Wanted = _EVERYTHING) -> Page:
@@ -143,9 +152,22 @@ def read_page(connection: sqlite3.Connection, after: int, upto: int | None, limi
     last = min(end if upto is None else upto, end, after + SCANNED_MAX)
     types = {number: _texts(text) for number, text in connection.execute("SELECT id, types FROM type_sets")}
     statement, values = _statement(after, last, limit, wanted, types)
-    found = connection.execute(statement, values).fetchall()
-    read = found[-1][0] if len(found) >= limit and found else max(after, last) if limit else after
-    return Page(_chosen(connection, found, wanted), types, read, end)
+    found, is_cut = _fetched(connection.execute(statement, values))
+    read = found[-1][0] if found and (is_cut or len(found) >= limit) else max(after, last) if limit else after
+    rows, places = _chosen(connection, found, wanted)
+    return Page(rows, places, types, read, end)
+
+
+def _fetched(cursor: sqlite3.Cursor) -> tuple[list[Any], bool]:
+    """The records, and whether there may be more that would be too many bytes."""
+    found: list[Any] = []
+    size = 0
+    while block := cursor.fetchmany(BLOCK):
+        found += block
+        size += sum(len(row[7] or "") for row in block)
+        if size > PAGE_BYTES_MAX:
+            return found, True
+    return found, False
 
 
 def _statement(after: int, last: int, limit: int, wanted: Wanted, types: dict[int, tuple[str, ...]]) -> tuple[str, list[Any]]:
@@ -166,7 +188,10 @@ def _statement(after: int, last: int, limit: int, wanted: Wanted, types: dict[in
         where.append("l.at_us < ?")
         values.append(wanted.until_us)
     attributes = _ATTRIBUTES.replace("{among}", among)
-    text = f"SELECT {_COLUMNS}, {attributes} FROM log AS l WHERE {' AND '.join(where)} ORDER BY l.offset LIMIT ?"  # noqa: S608
+    columns = [_COLUMNS, attributes if among else f"coalesce({attributes}, '[]')"]
+    if wanted.hides_places:
+        columns.append(_OWN_PLACE)
+    text = f"SELECT {', '.join(columns)} FROM log AS l WHERE {' AND '.join(where)} ORDER BY l.offset LIMIT ?"  # noqa: S608
     return text, [*values, limit]
 
 
@@ -174,58 +199,76 @@ def _marks(number: int) -> str:
     return ",".join("?" * number)
 
 
-def _chosen(connection: sqlite3.Connection, found: list[Any], wanted: Wanted) -> list[Row]:
-    if wanted == _EVERYTHING:  # nothing to choose: as they are
-        return [Row._make((*row, None) if row[7] else (*row[:7], _NO_ATTRIBUTES, None)) for row in found]
-    if wanted == _PLACES_ONLY:  # as those who fill a lake ask
-        of = _Places(connection).of
-        return [Row._make((*row[:7], row[7] or _NO_ATTRIBUTES, of(row[0], row[4], row[7]))) for row in found]
-    rows = []
-    places = _Places(connection) if wanted.needs_places else None
+def _chosen(connection: sqlite3.Connection, found: list[Any], wanted: Wanted) -> tuple[list[Row], list[str | None]]:
+    """Of what SQLite found that which is wanted, and where it is."""
+    places = _places(connection, found, hidden=wanted.hides_places) if wanted.needs_places else []
+    if not wanted.has_conditions:
+        return found, places
+    rows: list[Row] = []
+    kept: list[str | None] = []
     scopes_ok: dict[str | None, bool] = {}
-    for row in found:
-        attributes = row[7]
-        if attributes is None:
-            if wanted.attributes:
-                continue
-            attributes = _NO_ATTRIBUTES
+    for number, row in enumerate(found):
+        if row[7] is None:  # it touches none of these attributes
+            continue
         if wanted.scope_q:
             scopes = row[6]
             if scopes not in scopes_ok:
                 scopes_ok[scopes] = scope_matches(wanted.scope_q, _texts(scopes) if scopes else ())
             if not scopes_ok[scopes]:
                 continue
-        place = None if places is None else places.of(row[0], row[4], row[7])
-        if wanted.area is not None and not _is_in(wanted.area, place):
+        if wanted.area is not None and not _is_in(wanted.area, places[number]):
             continue
         if wanted.has_quality is not None:
             stated: Attributes = {}
-            for one in _attributes(attributes):
+            for one in _attributes(row[7]):
                 if one.instance is not None:
                     stated.setdefault(one.name, []).append(one.instance)
             if not wanted.has_quality(stated, at_text(row[1])):
                 continue
-        rows.append(Row._make((*row[:7], attributes, place if wanted.places else None)))
-    return rows
+        rows.append(row[:8])
+        if wanted.places:
+            kept.append(places[number])
+    return rows, kept
 
 
-class _Places:
+def _places(connection: sqlite3.Connection, found: list[Any], *, hidden: bool) -> list[str | None]:
     """Where entities are as the log goes on: by what a record says itself, or else by the last that history knows before it."""
+    own: dict[int, str | None] = {}  # by offset: what records say themselves
+    first: dict[str, int] = {}  # entities, and their first records
+    for row in found:
+        if hidden:
+            if row[8] is not None:
+                own[row[0]] = _geometry(row[8])
+        elif row[7] is not None and _LOCATION_NAME in row[7] and (said := _said_place(row[7])):
+            own[row[0]] = said[0]
+        first.setdefault(row[4], row[0])
+    asked = {entity: offset for entity, offset in first.items() if offset not in own}
+    known: dict[str, str | None] = {}
+    if asked:
+        for entity, instance, deleted_us in connection.execute(_LAST_PLACES, (msgspec.json.encode(asked).decode(),)):
+            known[entity] = None if deleted_us is not None else _geometry(instance)
+    if not own:
+        return [known.get(row[4]) for row in found]
+    places = []
+    for row in found:
+        if row[0] in own:
+            known[row[4]] = own[row[0]]
+        places.append(known.get(row[4]))
+    return places
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._known: dict[str, str | None] = {}
 
-    def of(self, offset: int, entity: str, attributes: str | None) -> str | None:
-        if attributes is not None and _LOCATION_NAME in attributes:
-            for one in _attributes(attributes):
-                if one.name == LOCATION and one.dataset is None:
-                    value = None if one.instance is None else one.instance.get("value")
-                    self._known[entity] = None if value is None else msgspec.json.encode(value).decode()
-        elif entity not in self._known:
-            row = self._connection.execute(_LAST_PLACE, (entity, LOCATION, offset)).fetchone()
-            self._known[entity] = None if row is None or row[1] is not None else bytes(_value(row[0]).value).decode()
-        return self._known.get(entity)
+def _said_place(attributes: str) -> list[str | None]:
+    """Where an entity is by what is said of it in a record: nothing, or one geometry, which is None if it was deleted."""
+    for one in _attributes(attributes):
+        if one.name == LOCATION and one.dataset is None:
+            value = None if one.instance is None else one.instance.get("value")
+            return [None if value is None else msgspec.json.encode(value).decode()]
+    return []
+
+
+def _geometry(instance: str) -> str | None:
+    value = bytes(_value(instance).value).decode()
+    return None if value == "null" else value
 
 
 def _is_in(area: Geofence, place: str | None) -> bool:
