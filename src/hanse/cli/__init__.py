@@ -33,6 +33,7 @@ NOUNS: Final = (
     "agent",
     "federation",
     "pipeline",
+    "dashboard",
 )
 
 

@@ -1,0 +1,9 @@
+"""The page that a person looks at: a federation as it lives, read from the nodes' own APIs.
+
+- `watching`: what the nodes say, asked again and again, once for all who look;
+- `frame`: what every page has: navigation, light and dark, who answers and who does not;
+- `views`: a module for each page; `view.show(watch)` builds it for one visitor;
+- `app`: the pages together, and `run`.
+
+It imports nothing of the node: whatever it shows or changes goes over HTTP, so it can run anywhere. It needs `hanse[dashboard]`.
+"""

@@ -1,0 +1,195 @@
+// A map on a canvas: land, areas, links, nodes, moving things, and what travels between them. No tiles, no network.
+//
+// things = { nodes: [{id, lon, lat, color, away, text}], links: [{from, to, off}], areas: [{id, rings, color}],
+//            movers: [{id, lon, lat, color, text}], fences: [{id, rings, color, text}] }; rings are lists of [lon, lat].
+// travel([{from: [lon, lat], to: [lon, lat], color, stopped}]) draws ways once. Emits "pick" with {kind, id}.
+
+const TRAVEL_MS = 900, TRAVELS_MAX = 400, ZOOM_MIN = 1, ZOOM_MAX = 4e6;
+const mercator = (lat) => { const r = Math.max(-85, Math.min(85, lat)) * Math.PI / 180; return Math.log(Math.tan(Math.PI / 4 + r / 2)) * 180 / Math.PI; };
+const unmercator = (y) => (2 * Math.atan(Math.exp(y * Math.PI / 180)) - Math.PI / 2) * 180 / Math.PI;
+
+export default {
+  template: `<div class="hanse-map" style="position:relative;width:100%;height:100%;min-height:20rem">
+    <canvas ref="canvas" tabindex="0" role="img" :aria-label="label" style="width:100%;height:100%;display:block;touch-action:none;border-radius:8px"></canvas>
+    <div ref="tip" role="tooltip" style="position:absolute;pointer-events:none;display:none;padding:.2rem .5rem;border-radius:4px;background:#000c;color:#fff;font-size:.8rem;max-width:20rem;white-space:pre-line"></div>
+    <div style="position:absolute;right:.5rem;top:.5rem;display:flex;flex-direction:column;gap:.25rem">
+      <button v-for="b in buttons" :key="b.name" :aria-label="b.name" :title="b.name" @click="b.does" style="width:2.2rem;height:2.2rem;border-radius:6px;border:1px solid #8888;background:var(--shore);color:var(--ink);font-size:1.1rem">{{ b.sign }}</button>
+    </div></div>`,
+  props: { things: Object, land: String, label: String },
+  data() {
+    return { buttons: [
+      { name: "Closer", sign: "+", does: () => this.zoom(1.6) }, { name: "Further away", sign: "−", does: () => this.zoom(1 / 1.6) },
+      { name: "Everything", sign: "⤢", does: () => this.fit() }, { name: "The globe", sign: "◯", does: () => this.globe() } ] };
+  },
+  async mounted() {
+    this.view = { x: 0, y: 0, scale: 2 };
+    this.ways = []; this.rings = []; this.moved = new Map(); this.isFitted = false;
+    this.context = this.$refs.canvas.getContext("2d");
+    this.base = document.createElement("canvas");
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.$el);
+    this.listen();
+    this.resize();
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)");
+    this.isStill = still.matches;
+    still.addEventListener("change", (e) => { this.isStill = e.matches; });
+    const frame = () => { this.draw(); this.request = requestAnimationFrame(frame); };
+    frame();
+    const land = await (await fetch(this.land)).json();
+    for (const feature of land.features)
+      for (const ring of feature.geometry.coordinates) {
+        const points = ring.map(([lon, lat]) => [lon, mercator(lat)]);
+        const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
+        this.rings.push({ points, box: [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)] });
+      }
+    this.isDirty = true;
+  },
+  unmounted() { cancelAnimationFrame(this.request); this.observer.disconnect(); },
+  watch: { things: { deep: true, handler() { this.isDirty = true; this.follow(); } } },
+  methods: {
+    resize() {
+      const { clientWidth: w, clientHeight: h } = this.$refs.canvas, ratio = window.devicePixelRatio || 1;
+      this.size = { w, h, ratio };
+      for (const c of [this.$refs.canvas, this.base]) { c.width = w * ratio; c.height = h * ratio; }
+      this.isDirty = true;
+      if (!this.isFitted) this.fit();
+    },
+    at(lon, lat) { const { x, y, scale } = this.view; return [(lon - x) * scale + this.size.w / 2, (y - mercator(lat)) * scale + this.size.h / 2]; },
+    fit() {
+      const all = [...(this.things?.nodes || []), ...(this.things?.movers || [])].map((t) => [t.lon, mercator(t.lat)]);
+      for (const f of this.things?.fences || []) for (const ring of f.rings) for (const [lon, lat] of ring) all.push([lon, mercator(lat)]);
+      if (!all.length || !this.size?.w) return;
+      const xs = all.map((p) => p[0]), ys = all.map((p) => p[1]);
+      const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+      const scale = 0.75 * Math.min(this.size.w / Math.max(x1 - x0, 0.004), this.size.h / Math.max(y1 - y0, 0.004));
+      this.view = { x: (x0 + x1) / 2, y: (y0 + y1) / 2, scale: Math.min(ZOOM_MAX, Math.max(ZOOM_MIN, scale)) };
+      this.isFitted = true; this.isDirty = true;
+    },
+    globe() { this.view = { x: 0, y: 20, scale: Math.max(ZOOM_MIN, this.size.w / 370) }; this.isDirty = true; },
+    zoom(by, px = this.size.w / 2, py = this.size.h / 2) {
+      const v = this.view, scale = Math.min(ZOOM_MAX, Math.max(ZOOM_MIN, v.scale * by));
+      const dx = px - this.size.w / 2, dy = py - this.size.h / 2;
+      this.view = { x: v.x + dx / v.scale - dx / scale, y: v.y - dy / v.scale + dy / scale, scale };
+      this.isDirty = true;
+    },
+    pan(dx, dy) { this.view.x -= dx / this.view.scale; this.view.y += dy / this.view.scale; this.isDirty = true; },
+    listen() {
+      const c = this.$refs.canvas, down = new Map();
+      c.addEventListener("wheel", (e) => { e.preventDefault(); this.zoom(Math.exp(-e.deltaY / 400), e.offsetX, e.offsetY); }, { passive: false });
+      c.addEventListener("pointerdown", (e) => { down.set(e.pointerId, [e.offsetX, e.offsetY]); this.dragged = 0; c.setPointerCapture(e.pointerId); });
+      c.addEventListener("pointermove", (e) => {
+        const from = down.get(e.pointerId);
+        if (!from) return this.hint(e.offsetX, e.offsetY);
+        const dx = e.offsetX - from[0], dy = e.offsetY - from[1];
+        if (down.size === 2) {
+          const other = [...down.entries()].find(([id]) => id !== e.pointerId)[1];
+          const before = Math.hypot(from[0] - other[0], from[1] - other[1]), after = Math.hypot(e.offsetX - other[0], e.offsetY - other[1]);
+          this.zoom(after / Math.max(1, before), (e.offsetX + other[0]) / 2, (e.offsetY + other[1]) / 2);
+        } else this.pan(dx, dy);
+        this.dragged += Math.abs(dx) + Math.abs(dy);
+        down.set(e.pointerId, [e.offsetX, e.offsetY]);
+      });
+      const up = (e) => { down.delete(e.pointerId); };
+      c.addEventListener("pointerup", (e) => { up(e); if (this.dragged < 5) { const t = this.near(e.offsetX, e.offsetY); if (t) this.$emit("pick", { kind: t.kind, id: t.id }); } });
+      c.addEventListener("pointercancel", up);
+      c.addEventListener("pointerleave", () => { this.$refs.tip.style.display = "none"; });
+      c.addEventListener("keydown", (e) => {
+        const step = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[e.key];
+        if (step) this.pan(...step); else if (e.key === "+" || e.key === "=") this.zoom(1.6); else if (e.key === "-") this.zoom(1 / 1.6);
+        else if (e.key === "0") this.fit(); else if (e.key.toLowerCase() === "g") this.globe(); else return;
+        e.preventDefault();
+      });
+    },
+    near(px, py) {
+      let best = null, least = 14;
+      for (const kind of ["nodes", "movers"]) for (const t of this.things?.[kind] || []) {
+        const [x, y] = this.at(t.lon, t.lat), d = Math.hypot(x - px, y - py);
+        if (d < least) { least = d; best = { kind, ...t }; }
+      }
+      return best;
+    },
+    hint(px, py) {
+      const t = this.near(px, py), tip = this.$refs.tip;
+      if (!t) { tip.style.display = "none"; return; }
+      tip.textContent = t.text || t.id; tip.style.display = "block";
+      tip.style.left = `${Math.min(px + 12, this.size.w - 160)}px`; tip.style.top = `${py + 12}px`;
+    },
+    follow() { // movers glide from where they were
+      const now = performance.now();
+      for (const t of this.things?.movers || []) {
+        const known = this.moved.get(t.id);
+        if (!known) this.moved.set(t.id, { from: [t.lon, t.lat], to: [t.lon, t.lat], at: now });
+        else if (known.to[0] !== t.lon || known.to[1] !== t.lat) this.moved.set(t.id, { from: this.now(known, now), to: [t.lon, t.lat], at: now });
+      }
+      if (!this.isFitted && this.things?.nodes?.length) this.fit();
+    },
+    now(m, time) { const part = this.isStill ? 1 : Math.min(1, (time - m.at) / 1000); return [m.from[0] + (m.to[0] - m.from[0]) * part, m.from[1] + (m.to[1] - m.from[1]) * part]; },
+    travel(ways) {
+      const now = performance.now();
+      ways.forEach((way, i) => this.ways.push({ ...way, at: now + i * Math.min(60, 900 / ways.length) }));
+      if (this.ways.length > TRAVELS_MAX) this.ways.splice(0, this.ways.length - TRAVELS_MAX);
+      this.travelled = (this.travelled || 0) + ways.length;
+    },
+    outline(g, rings) { g.beginPath(); for (const ring of rings) { ring.forEach(([lon, lat], i) => { const [x, y] = this.at(lon, lat); i ? g.lineTo(x, y) : g.moveTo(x, y); }); g.closePath(); } },
+    ground(style) {
+      const g = this.base.getContext("2d"), { w, h, ratio } = this.size, v = this.view;
+      g.setTransform(ratio, 0, 0, ratio, 0, 0);
+      g.fillStyle = style.sea; g.fillRect(0, 0, w, h);
+      const box = [v.x - w / 2 / v.scale, v.y - h / 2 / v.scale, v.x + w / 2 / v.scale, v.y + h / 2 / v.scale];
+      g.fillStyle = style.shore; g.strokeStyle = style.line; g.lineWidth = 0.7;
+      g.beginPath();
+      for (const { points, box: b } of this.rings) {
+        if (b[0] > box[2] || b[2] < box[0] || b[1] > box[3] || b[3] < box[1]) continue;
+        points.forEach(([x, y], i) => { const px = (x - v.x) * v.scale + w / 2, py = (v.y - y) * v.scale + h / 2; i ? g.lineTo(px, py) : g.moveTo(px, py); });
+        g.closePath();
+      }
+      g.fill("evenodd"); g.stroke();
+      for (const kind of ["areas", "fences"]) for (const a of this.things?.[kind] || []) {
+        this.outline(g, a.rings);
+        g.globalAlpha = kind === "areas" ? 0.1 : 0.18; g.fillStyle = a.color; g.fill("evenodd");
+        g.globalAlpha = 0.8; g.strokeStyle = a.color; g.setLineDash(kind === "areas" ? [] : [5, 4]); g.lineWidth = 1.2; g.stroke(); g.setLineDash([]); g.globalAlpha = 1;
+      }
+      const places = Object.fromEntries((this.things?.nodes || []).map((n) => [n.id, n]));
+      for (const link of this.things?.links || []) {
+        const a = places[link.from], b = places[link.to];
+        if (!a || !b) continue;
+        g.beginPath(); g.moveTo(...this.at(a.lon, a.lat)); g.lineTo(...this.at(b.lon, b.lat));
+        g.strokeStyle = style.line; g.lineWidth = link.off ? 1 : 2; g.setLineDash(link.off ? [3, 5] : []); g.stroke(); g.setLineDash([]);
+      }
+      this.isDirty = false;
+    },
+    draw() {
+      if (!this.size?.w) return;
+      const css = getComputedStyle(this.$el), style = Object.fromEntries(["sea", "shore", "line", "ink"].map((n) => [n, css.getPropertyValue(`--${n}`).trim()]));
+      if (style.sea !== this.sea) { this.sea = style.sea; this.isDirty = true; }
+      if (this.isDirty) this.ground(style);
+      const g = this.context, { ratio } = this.size, now = performance.now();
+      g.setTransform(1, 0, 0, 1, 0, 0); g.drawImage(this.base, 0, 0); g.setTransform(ratio, 0, 0, ratio, 0, 0);
+      for (const t of this.things?.movers || []) {
+        const known = this.moved.get(t.id), [x, y] = this.at(...(known ? this.now(known, now) : [t.lon, t.lat]));
+        g.beginPath(); g.arc(x, y, 4, 0, 7); g.fillStyle = t.color; g.fill(); g.strokeStyle = style.ink; g.lineWidth = 0.6; g.stroke();
+      }
+      g.font = "12px system-ui, sans-serif"; g.textAlign = "center";
+      for (const n of this.things?.nodes || []) {
+        const [x, y] = this.at(n.lon, n.lat);
+        g.globalAlpha = n.away ? 0.45 : 1;
+        g.beginPath(); g.arc(x, y, 9, 0, 7); g.fillStyle = n.color; g.fill(); g.strokeStyle = style.ink; g.lineWidth = 2; g.stroke();
+        if (n.away) { g.beginPath(); g.moveTo(x - 6, y - 6); g.lineTo(x + 6, y + 6); g.stroke(); }
+        g.lineWidth = 3; g.strokeStyle = style.sea; g.strokeText(n.id, x, y + 23); g.fillStyle = style.ink; g.fillText(n.id, x, y + 23);
+        g.globalAlpha = 1;
+      }
+      this.ways = this.ways.filter((way) => now - way.at < TRAVEL_MS);
+      for (const way of this.ways) {
+        const done = (now - way.at) / TRAVEL_MS;
+        if (done < 0) continue;
+        const [ax, ay] = this.at(...way.from), [bx, by] = this.at(...way.to), part = this.isStill ? 1 : way.stopped ? Math.min(done, 0.55) : done;
+        const x = ax + (bx - ax) * part, y = ay + (by - ay) * part, tail = this.isStill ? 0 : Math.max(0, part - 0.25);
+        g.beginPath(); g.moveTo(ax + (bx - ax) * tail, ay + (by - ay) * tail); g.lineTo(x, y);
+        g.strokeStyle = way.color; g.lineWidth = 3; g.globalAlpha = 1 - done * 0.6; g.stroke();
+        g.beginPath(); g.arc(x, y, 4.5, 0, 7); g.fillStyle = way.color; g.fill();
+        if (way.stopped && done > 0.5) { g.beginPath(); g.moveTo(x - 6, y - 6); g.lineTo(x + 6, y + 6); g.moveTo(x + 6, y - 6); g.lineTo(x - 6, y + 6); g.strokeStyle = "#d22"; g.stroke(); }
+        g.globalAlpha = 1;
+      }
+    },
+  },
+};

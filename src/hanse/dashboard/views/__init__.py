@@ -1,0 +1,1 @@
+"""The pages, a module each: `async def show(watch, shown)` builds one for a visitor, within `frame`."""

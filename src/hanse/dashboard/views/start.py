@@ -1,0 +1,44 @@
+"""The first page: what this is, and where to go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nicegui import ui
+
+from hanse.dashboard.frame import PLACES, REFRESH_S, heading
+
+if TYPE_CHECKING:
+    from hanse.dashboard.app import Shown
+    from hanse.dashboard.watching import Watch
+
+
+async def show(watch: Watch, shown: Shown) -> None:
+    del shown
+    heading("Communities that share context data on their own terms")
+    ui.markdown(
+        "Each **node** belongs to a **community**, which keeps its own data. Nodes are **linked**; a link carries only what its "
+        "**export rules** allow. Who asks or subscribes at any node gets what all of them have and let go."
+    )
+    numbers = ui.label().classes("text-subtitle1 number").props('role="status"')
+
+    def refresh() -> None:
+        members = watch.members()
+        communities = {str(member["community"]) for member in members.values()}
+        entities = sum(int(seen.overview.get("entities", 0)) for seen in watch.seen)
+        subscriptions = sum(int(seen.overview.get("subscriptions", 0)) for seen in watch.seen)
+        told = sum(seen.rate("hanse_notifications_total") for seen in watch.seen)
+        numbers.text = (
+            f"Here: {len(members)} nodes of {len(communities)} communities, {entities:,} entities, "
+            f"{subscriptions:,} subscriptions, {told:.0f} notifications a second"
+        )
+
+    refresh()
+    ui.timer(REFRESH_S, refresh)
+    with ui.row().classes("w-full gap-4"):
+        for place in PLACES[1:]:
+            with ui.card().classes("w-72"), ui.link(target=place.path).classes("no-underline text-inherit"):
+                with ui.row().classes("items-center gap-2"):
+                    ui.icon(place.icon).classes("text-2xl")
+                    ui.label(place.name).classes("text-subtitle1")
+                ui.label(place.says).classes("text-sm opacity-80")
