@@ -71,16 +71,16 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_pipeline.py
 
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
-	HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py
+	HANSE_TEST_S_MAX=3600 HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py
 
 faults: setup    ## a thousand random scenarios under faults, for every strategy
 	$(HANSE) simulate faults --seeds 1000
 
 faults-live: setup ## seven real nodes that are killed and cut off from each other, for every strategy, against the oracle
-	HANSE_ROUNDS=6 $(PY) -m pytest -s tests/federation/test_live_oracle.py
+	HANSE_TEST_S_MAX=3600 HANSE_ROUNDS=6 $(PY) -m pytest -s tests/federation/test_live_oracle.py
 
 fuzz: setup      ## ten minutes of requests and device messages that nobody has seen before
-	HANSE_FUZZ_S=120 $(PY) -m pytest -s tests/node/http/test_fuzz.py tests/node/mqtt/test_device_fuzz.py
+	HANSE_TEST_S_MAX=3600 HANSE_FUZZ_S=120 $(PY) -m pytest -s tests/node/http/test_fuzz.py tests/node/mqtt/test_device_fuzz.py
 
 study: setup     ## the papers' experiments at full size
 	$(HANSE) study mudebs --out out/mudebs

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +14,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 SPARK = "tests/pipeline/"
+TEST_S_MAX = float(os.environ.get("HANSE_TEST_S_MAX", "240"))  # a test that hangs fails, with all stacks; the others go on
+DEAF_S_MAX = 60.0  # after that, one that does not even notice ends its process
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
@@ -26,3 +32,23 @@ class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
     return OneSpark(config, log)
+
+
+def _hangs(_signal: int, _frame: Any) -> None:
+    faulthandler.dump_traceback(all_threads=True)
+    raise pytest.fail.Exception(f"it takes longer than {TEST_S_MAX:g} seconds")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        return (yield)
+    before = signal.signal(signal.SIGALRM, _hangs)
+    signal.setitimer(signal.ITIMER_REAL, TEST_S_MAX)
+    faulthandler.dump_traceback_later(TEST_S_MAX + DEAF_S_MAX, exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
