@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-SPARK = "tests/pipeline/"
+TOGETHER = ("tests/pipeline/", "tests/docs/test_pages.py")  # one JVM is enough; pages use the same ports
 TEST_S_MAX = float(os.environ.get("HANSE_TEST_S_MAX", "240"))  # a test that hangs fails, with all stacks; the others go on
 DEAF_S_MAX = 60.0  # after that, one that does not even notice ends its process
 
@@ -22,16 +22,16 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("explore" if os.environ.get("HANSE_EXPLORE") else "fixed")
 
 
-class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests go to whichever worker is free; those on Spark all to the same one, so that there is one JVM."""
+class Apart(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests go to whichever worker is free; those that use what there is once only, all to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else nodeid
+        return next((scope for scope in TOGETHER if nodeid.startswith(scope)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
-    return OneSpark(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:
+    return Apart(config, log)
 
 
 def _hangs(_signal: int, _frame: Any) -> None:

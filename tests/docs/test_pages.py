@@ -58,7 +58,7 @@ def test_every_command_does_what_the_page_says(name: str, tmp_path: Path) -> Non
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Pages use the same ports; another worker may be at another page."""
+    """Pages use the same ports; another run of the tests may be at another page."""
     with Path(__file__).open(encoding="utf-8") as here:
         fcntl.flock(here, fcntl.LOCK_EX)
         yield
