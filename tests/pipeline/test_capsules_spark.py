@@ -14,6 +14,7 @@ import pytest
 from hanse.model import InvalidInput
 from hanse.pipeline.capsules import (
     Aggregation,
+    Aside,
     Capsule,
     Filtering,
     Fusion,
@@ -27,6 +28,8 @@ from hanse.pipeline.capsules import (
 )
 from hanse.pipeline.capsules.places import cell
 from hanse.pipeline.observations import SCHEMA
+from hanse.pipeline.sink import dead_letters
+from hanse.pipeline.state import QueryState, progressed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +81,7 @@ def test_an_aggregation_by_place_and_window_with_its_quality(spark: SparkSession
     rows = [
         row(10, 1, 0, quality={"accuracy": 90.0, "precision": 50.0, "spatialResolution": 5.0}),
         row(20, 2, 60, quality={"accuracy": 70.0, "spatialResolution": 50.0}),
-        row(10, 1, 0, quality={"accuracy": 90.0}),  # again
+        row(10, 1, 0, quality={"accuracy": 90.0}, accepted_at=NOON + timedelta(seconds=9)),  # again
         row(99, 3, 600, scopes=["/avenue"]),
         row(77, 4, 0, scopes=None),
     ]
@@ -165,8 +168,14 @@ def write(folder: Path, number: int, *rows: dict[str, Any]) -> None:
 def streamed(spark: SparkSession, folder: Path, made: Capsule) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """All files, one after the other, each a batch; what is made, and the progress of the batches."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
-    writer = published(made, stream).writeStream.format("memory").queryName("made").outputMode("append")
-    query = writer.option("checkpointLocation", str(folder.parent / "checkpoint")).trigger(availableNow=True).start()
+    checkpoint = str(folder.parent / "checkpoint")
+    writer = (
+        published(made, stream, Aside(str(folder.parent / "aside"), checkpoint))
+        .writeStream.format("memory")
+        .queryName("made")
+        .outputMode("append")
+    )
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     return results(spark.table("made")), [json.loads(one.json) for one in query.recentProgress]
 
@@ -183,8 +192,15 @@ def test_a_stream_counts_the_late_until_the_watermark_and_the_repeated_once(spar
         ("20260301T120000Z", pytest.approx((10 * 80 + 30 * 40 + 80 * 80) / 200), None),
         ("20260301T121000Z", 50.0, "below the guarantee: completeness is 25, and completeness>=50 is guaranteed"),
     ]
-    late = sum(operator["numRowsDroppedByWatermark"] for one in progress for operator in one["stateOperators"])
-    assert late == 1
+    assert not any(operator["numRowsDroppedByWatermark"] for one in progress for operator in one["stateOperators"])
+    late, again = sorted(dead_letters(tmp_path / "aside"), key=lambda one: one["kind"], reverse=True)
+    assert late["reason"] == "late: what was observed up to 2026-03-01T12:28:20+00:00 has been dealt with"
+    assert json.loads(late["entity"])["value"] == 1000
+    assert (again["kind"], again["id"]) == ("duplicate", "1/0/no2/10")
+    told = QueryState(name="made")
+    for one in progress:
+        progressed(told, one)
+    assert (told.late, told.duplicates, told.unplaced, told.ahead, told.wrong) == (1, 1, 0, 0, 0)
     counts = [one["observedMetrics"]["capsule_out"] for one in progress if "capsule_out" in one["observedMetrics"]]
     assert sum(one["made"] for one in counts) == 2
     assert sum(one["below"] for one in counts) == 1

@@ -5,7 +5,8 @@
 
 Streams, each with a checkpoint of its own in `<folder>/checkpoints` (those of the lake's tables are in the lake):
 - `capsule-<name>`: what the source has for it, qualified, through the capsule, into the sink's node. What the node refuses,
-  and what is below the guarantee, is in `<folder>/set-aside/<name>`;
+  what is below the guarantee, and what is late, said twice or otherwise of no use to the capsule
+  (`hanse.pipeline.capsules.screening`), is in `<folder>/set-aside/<name>`, with the reason;
 - `collector-<name>`: what is collected, into the sink's node; `rejected-<name>`: lines that are wrong, with the reason, into
   `<folder>/rejected/<name>`, as Parquet;
 - `lake-raw`, `lake-qualified`, `lake-derived_<capsule>`: tables of the lake, as far as they are named.
@@ -34,7 +35,8 @@ import msgspec
 from hanse.model import InvalidInput
 from hanse.pipeline import register
 from hanse.pipeline.advertising import advertise
-from hanse.pipeline.capsules import Capsule, published
+from hanse.pipeline.capsules import Aside, Capsule, published
+from hanse.pipeline.lake_files import CHECKPOINTS as LAKE_CHECKPOINTS
 from hanse.pipeline.observations import entities, observations
 from hanse.pipeline.plan import DERIVED, QUALIFIED, RAW, Collecting, Pipeline, options_of
 from hanse.pipeline.quality import with_quality
@@ -206,7 +208,7 @@ class _Run:
                 table = f"{DERIVED}_{capsule.name.replace('-', '_')}"
                 yield _Stream(
                     f"lake-{table}",
-                    lambda one=capsule, table=table: self._into_lake(self._made(one), table),  # type: ignore[misc]
+                    lambda one=capsule, table=table: self._derived(one, table),  # type: ignore[misc]
                 )
 
     def _records(self, filters: dict[str, str]) -> DataFrame:
@@ -221,18 +223,28 @@ class _Run:
     def _observed(self, filters: dict[str, str]) -> DataFrame:
         return observations(self._records(filters), context=str((self._pipeline.source or {}).get("context", "")))
 
-    def _made(self, capsule: Capsule) -> DataFrame:
-        return published(capsule, with_quality(self._observed(capsule.input.source_options())))
+    def _made(self, capsule: Capsule, aside: str, checkpoint: Path) -> DataFrame:
+        kept = Aside(str(self._folder / SET_ASIDE / aside), str(checkpoint))
+        return published(capsule, with_quality(self._observed(capsule.input.source_options())), kept)
 
     def _into_node(self, capsule: Capsule) -> StreamingQuery:
-        return self._sent(self._made(capsule), f"capsule-{capsule.name}", capsule.name)
+        name = f"capsule-{capsule.name}"
+        return self._sent(self._made(capsule, capsule.name, self._checkpoint(name)), name, capsule.name)
+
+    def _derived(self, capsule: Capsule, table: str) -> StreamingQuery:
+        assert self._pipeline.lake is not None
+        checkpoint = Path(self._pipeline.lake.folder, LAKE_CHECKPOINTS, table)
+        return self._into_lake(self._made(capsule, f"lake-{table}", checkpoint), table)
+
+    def _checkpoint(self, name: str) -> Path:
+        return self._folder / CHECKPOINTS / name
 
     def _sent(self, frame: DataFrame, name: str, aside: str) -> StreamingQuery:
         options = {"deadLetters": str(self._folder / SET_ASIDE / aside)} | options_of(self._pipeline.sink or {})
         return self._started(frame.writeStream.format("hanse").options(**options), name)
 
     def _started(self, writer: DataStreamWriter, name: str) -> StreamingQuery:
-        named = writer.option("checkpointLocation", str(self._folder / CHECKPOINTS / name)).queryName(name)
+        named = writer.option("checkpointLocation", str(self._checkpoint(name))).queryName(name)
         return named.outputMode("append").trigger(**self._trigger).start()
 
     def _collecting(self, collecting: Collecting) -> Collected:

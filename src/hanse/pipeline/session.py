@@ -100,14 +100,19 @@ def cores(master: str) -> int:
     return int(found[1] or 1)
 
 
-def _set_environment(*, is_local: bool) -> None:
-    """What Spark's launcher and its Python workers read from the environment, unless the user has said it."""
+def environment() -> dict[str, str]:
+    """What Spark's launcher reads from the environment, unless the user has said it: a quiet log, and a Java that works."""
     package = Path(str(resources.files("hanse.pipeline")))
-    os.environ.setdefault("SPARK_CONF_DIR", str(package / "conf"))
     wrapper = package / "java"
+    found = {"SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(package / "conf"))}
     if os.environ.get("JAVA_HOME") != str(wrapper):
-        os.environ["HANSE_JAVA"] = java()
-        os.environ["JAVA_HOME"] = str(wrapper)
+        found |= {"HANSE_JAVA": java(), "JAVA_HOME": str(wrapper)}
+    return found
+
+
+def _set_environment(*, is_local: bool) -> None:
+    """That, and what its Python workers read."""
+    os.environ.update(environment())
     if is_local:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

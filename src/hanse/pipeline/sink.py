@@ -61,14 +61,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         check_columns(schema.names)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        assert task is not None
-        query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
-        if query is None or batch is None:
-            raise InvalidInput("Spark does not say which query and batch this is, so nothing can be written once")
-        return send(self.options, f"{query}/{batch}/{task.partitionId()}", iterator)
+        return send(self.options, part_of_batch(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         pass
@@ -96,6 +89,18 @@ class BatchSink(DataSourceArrowWriter):
 # --- in the workers -----------------------------------------------------------------------------------------------------
 
 
+def part_of_batch() -> str:
+    """What this task is of a stream: query/batch/partition, the same whenever Spark does it again."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None
+    query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
+    if query is None or batch is None:
+        raise InvalidInput("Spark does not say which query and batch this is, so nothing can be written once")
+    return f"{query}/{batch}/{task.partitionId()}"
+
+
 def send(options: SinkOptions, name: str, batches: Iterator[pa.RecordBatch]) -> Written:
     """All entities of one partition; `name` is query/batch/partition."""
     every: list[Document] = []
@@ -112,7 +117,7 @@ def send(options: SinkOptions, name: str, batches: Iterator[pa.RecordBatch]) -> 
         letters += sender.send(every)
     finally:
         sender.close()
-    _keep(options.dead_letters, name, letters)
+    keep_letters(options.dead_letters, name, letters)
     return Written(len(every), len(letters))
 
 
@@ -204,7 +209,7 @@ def _letter(document: Document, reason: str) -> dict[str, Any]:
     return {"reason": reason, "id": document.id or None, "entity": document.body.decode()}
 
 
-def _keep(folder: str, name: str, letters: list[dict[str, Any]]) -> None:
+def keep_letters(folder: str, name: str, letters: list[dict[str, Any]]) -> None:
     """In one file for each batch and partition, whole or not at all; none if there is nothing to keep."""
     query, batch, partition = name.split("/")
     file = Path(folder, f"{query}-{batch}-{partition}.jsonl")
@@ -223,8 +228,8 @@ def _keep(folder: str, name: str, letters: list[dict[str, Any]]) -> None:
 
 
 def dead_letters(folder: str | Path) -> list[dict[str, Any]]:
-    """What was refused: `reason`, `id`, `entity` (JSON text), `query`, `batch`, `partition`."""
+    """What was refused: `reason`, `id`, `entity` (JSON text), `query`, `batch`, `partition`; in folders beneath it as well."""
     found = []
-    for file in sorted(Path(folder).glob("*.jsonl")):
+    for file in sorted(Path(folder).rglob("*.jsonl")):
         found += [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
     return found

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from hanse.model import InvalidInput
-from hanse.pipeline.capsules.capsule import COUNTS, COUNTS_OUT
+from hanse.pipeline.capsules.capsule import COUNTS, COUNTS_AGAIN, COUNTS_OUT, KINDS
 
 FILE: Final = "state.json"
 LOCK: Final = "lock"
@@ -46,9 +46,11 @@ class QueryState(Struct, kw_only=True):
     watermark: str | None = None  # what was observed before is late
     made: int = 0  # by a capsule
     below: int = 0  # of these: set aside, because they are below the guarantee
-    late: int = 0  # came after the watermark
+    late: int = 0  # came after the watermark: these, and those that follow, are set aside
     unplaced: int = 0  # without a place
     ahead: int = 0  # observed in the future
+    wrong: int = 0  # of the wrong type
+    duplicates: int = 0  # say the same as one before
     restarts: int = 0
     error: str | None = None  # the last one, in words
     at: str = ""  # when it last told something
@@ -88,10 +90,9 @@ def progressed(state: QueryState, progress: Mapping[str, Any]) -> None:
     state.lag = sum(lags) if lags else state.lag
     state.late += sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in progress.get("stateOperators") or ())
     counted = progress.get("observedMetrics") or {}
-    for name in ("unplaced", "ahead"):
-        setattr(state, name, getattr(state, name) + int((counted.get(COUNTS) or {}).get(name) or 0))
-    for name in ("made", "below"):
-        setattr(state, name, getattr(state, name) + int((counted.get(COUNTS_OUT) or {}).get(name) or 0))
+    for where, names in ((COUNTS, KINDS), (COUNTS_AGAIN, ("duplicates",)), (COUNTS_OUT, ("made", "below"))):
+        for name in names:
+            setattr(state, name, getattr(state, name) + int((counted.get(where) or {}).get(name) or 0))
 
 
 def lag_of(source: Mapping[str, Any]) -> int | None:

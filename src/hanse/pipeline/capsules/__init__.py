@@ -25,9 +25,11 @@ from hanse.pipeline.capsules.gathering import Gathering
 from hanse.pipeline.capsules.learned import Learned, train
 from hanse.pipeline.capsules.occupancy import Occupancy
 from hanse.pipeline.capsules.places import Place, Windows
+from hanse.pipeline.capsules.screening import Aside
 from hanse.pipeline.capsules.values import Inferred, Reading, Span, Value
 
 __all__ = [
-    "Aggregation", "AirQuality", "Arrival", "Capsule", "Filtering", "Fusion", "Gathering", "Inferred", "Learned", "Occupancy",
-    "Outliers", "Place", "Reading", "Selector", "Span", "Stop", "Transform", "Value", "Windows", "published", "train",
+    "Aggregation", "AirQuality", "Arrival", "Aside", "Capsule", "Filtering", "Fusion", "Gathering", "Inferred", "Learned",
+    "Occupancy", "Outliers", "Place", "Reading", "Selector", "Span", "Stop", "Transform", "Value", "Windows", "published",
+    "train",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ in a window (`expected`), times the least that one states. Freshness: the oldest
 of those of its contributions; of a cell, its middle. The unit is that of the contributions, if it is the same for all.
 
 Late observations count until the watermark is past; the same observation (entity, attribute, time) that comes twice counts
-once.
+once: the first of them. What does not count is kept aside (`hanse.pipeline.capsules.screening`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from hanse.model import InvalidInput
 from hanse.pipeline.capsules.capsule import Made, derived
 from hanse.pipeline.capsules.places import Place, Windows, middle
 from hanse.pipeline.capsules.propagation import COMPLETENESS, OWN, is_averaged
+from hanse.pipeline.capsules.screening import SAME as SAME  # noqa: PLC0414  reports go by it, too
+from hanse.pipeline.capsules.screening import again_in_window, again_once, first_of_same
 from hanse.quality import default_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 STATISTICS: Final = ("mean", "min", "max", "median", "sum", "count", "stddev")
-SAME: Final = ("entity", "attribute", "observed_at")  # what makes two observations the same one
 _UNITLESS: Final = ("count",)
 
 
@@ -36,13 +37,13 @@ class Aggregation(Struct, frozen=True):
     """`attributes`: which; `expected`: how many observations of each attribute a place should have in a window."""
 
     category: ClassVar[str] = "aggregation"
+    is_of_numbers: ClassVar[bool] = True
 
     where: Place
     windows: Windows
     attributes: tuple[str, ...]
     statistics: tuple[str, ...] = ("mean",)
     expected: int | None = None
-    is_deduplicated: bool = True
 
     def __post_init__(self) -> None:
         if not self.attributes:
@@ -59,14 +60,13 @@ class Aggregation(Struct, frozen=True):
         from pyspark.sql import functions as f
 
         marked = self.windows.marked(observations.where(f.col("value").isNotNull() & f.col("attribute").isin(*self.attributes)))
-        if self.is_deduplicated:
-            keys = list(SAME)
-            marked = marked.dropDuplicatesWithinWatermark(keys) if marked.isStreaming else marked.dropDuplicates(keys)
+        marked = first_of_same(marked)
         groups = marked.groupBy(self.windows.column().alias("w"), "place").agg(
             f.min("observed_at").alias("observed_at"),
             f.avg("lat").alias("lat"),
             f.avg("lon").alias("lon"),
             f.min("scopes").alias("scopes"),
+            again_in_window(),
             *(column for number, name in enumerate(self.attributes) for column in _aggregates(number, name, self.statistics)),
         )
         values = [
@@ -81,6 +81,7 @@ class Aggregation(Struct, frozen=True):
             "lon",
             (f.col("scopes") if self.where.by in ("entity", "scope") else f.lit(None).cast("array<string>")).alias("scopes"),
             f.array(*values).alias("values"),
+            again_once(self.windows.every_s),
         )
 
     def _value(self, number: int, name: str, statistic: str) -> Column:

@@ -97,6 +97,7 @@ class AirQuality(Gathering, frozen=True, kw_only=True):
     """Every hour, of the hour for NO2 and of the eight hours up to its end for CO. Units by their codes; none is µg/m3, mg/m3."""
 
     category: ClassVar[str] = "inference"
+    is_of_numbers: ClassVar[bool] = True
 
     windows: Windows = Windows(CO_HOURS * HOUR_S, HOUR_S, HOUR_S)
     where: Place = Place("entity")

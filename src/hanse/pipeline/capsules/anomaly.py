@@ -28,6 +28,7 @@ _MEAN: Final = 1.253314
 
 class Outliers(Gathering, frozen=True, kw_only=True):
     category: ClassVar[str] = "inference"
+    is_of_numbers: ClassVar[bool] = True
 
     limit: float = LIMIT
     expected: int | None = None

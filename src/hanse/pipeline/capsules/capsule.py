@@ -10,7 +10,8 @@
 
 `published(capsule, observations)` is the frame that the sink takes, of a stream or of a batch: `id`, `type`, `at`,
 `observed_at`, `place`, `entity` (JSON), `quality`, and `problem`: why a row is not to be published. What is below the
-guarantee has one: the sink keeps it among its dead letters, and `made` and `below` are counted (`counts`).
+guarantee has one: the sink keeps it among its dead letters, and `made` and `below` are counted (`counts`). What does not count
+at all, because it is late, for instance, is kept by `hanse.pipeline.capsules.screening`, if that is told where (`aside`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from hanse.model import Geofence, InvalidInput, geofence_from_geojson
+from hanse.pipeline.capsules.screening import AGAIN, AHEAD, LATE, UNPLACED, WRONG_TYPE, Aside, WindowLetters, screened
 from hanse.pipeline.capsules.values import Inferred, Span, Value, publication
 from hanse.quality import default_registry
 from hanse.quality.requirements import normalized
@@ -33,14 +35,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-FUTURE_S_MAX: Final = 300  # ahead of the node's clock: more would move the watermark on, and all others would be late
 PUBLISHED: Final = (
     "id string, type string, at timestamp, observed_at timestamp, place string, entity string, problem string, "
     "quality map<string,double>"
 )
 DERIVED: Final = ("place", "start", "end", "observed_at", "lat", "lon", "scopes", "values")
 COUNTS: Final = "capsule"  # the name of what `observe` counts, before the transformation and, with _OUT, after it
+COUNTS_AGAIN: Final = "capsule_again"
 COUNTS_OUT: Final = "capsule_out"
+KINDS: Final = {"unplaced": UNPLACED, "ahead": AHEAD, "late": LATE, "wrong": WRONG_TYPE}  # by the names of what is counted
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 Made: TypeAlias = "tuple[str, Span | None, Inferred, Sequence[str] | None]"  # place, window, what is made of it, scopes
@@ -108,6 +111,7 @@ class Transform(Protocol):
     """Rows with `place` in, and whatever `made` understands out. Each is a frozen struct, and goes to the workers as such."""
 
     category: ClassVar[str]
+    is_of_numbers: ClassVar[bool]  # whether attributes that the capsule names must be numbers
 
     def rows(self, observations: DataFrame) -> DataFrame:
         """On a frame of observations, of a stream or of a batch."""
@@ -144,41 +148,47 @@ class Capsule(Struct, frozen=True):
         return normalized(self.guarantee, default_registry())
 
 
-def published(capsule: Capsule, observations: DataFrame) -> DataFrame:
-    """What a capsule makes of observations, for the sink."""
+def published(capsule: Capsule, observations: DataFrame, aside: Aside | None = None) -> DataFrame:
+    """What a capsule makes of observations, for the sink; `aside`: where a stream keeps what does not count."""
     from pyspark.sql import functions as f
 
-    selected = capsule.input.select(observations).withColumn("place", capsule.transform.place())
-    ahead = f.col("observed_at") > f.col("accepted_at") + f.expr(f"INTERVAL {FUTURE_S_MAX} SECONDS")
-    lost = f.col("place").isNull()
-    counted = selected.observe(
+    transform = capsule.transform
+    selected = capsule.input.select(observations).withColumn("place", transform.place())
+    numbers = capsule.input.attributes if transform.is_of_numbers else ()
+    screen = screened(selected, numbers, aside, is_windowed=hasattr(transform, "windows"))
+    counted = screen.observe(
         COUNTS,
         f.count(f.lit(1)).alias("selected"),
-        f.count_if(lost).alias("unplaced"),
-        f.count_if(ahead).alias("ahead"),
+        *(f.count_if(f.col("kind") == kind).alias(name) for name, kind in KINDS.items()),
     )
-    rows = capsule.transform.rows(counted.where(~lost & ~f.coalesce(ahead, f.lit(False))))
-    made = rows.mapInArrow(_Publishing(capsule), PUBLISHED)
+    rows = transform.rows(counted.where("kind is null").drop("kind"))
+    if AGAIN in rows.columns:
+        rows = rows.observe(COUNTS_AGAIN, f.sum(f.size(AGAIN)).alias("duplicates"))
+    made = rows.mapInArrow(_Publishing(capsule, aside if rows.isStreaming else None), PUBLISHED)
     return made.observe(COUNTS_OUT, f.count(f.lit(1)).alias("made"), f.count("problem").alias("below"))
 
 
 class _Publishing:
     """In the workers."""
 
-    def __init__(self, capsule: Capsule) -> None:
+    def __init__(self, capsule: Capsule, aside: Aside | None) -> None:
         self._capsule = capsule
         self._promise = capsule.promise
+        self._aside = aside
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        letters = WindowLetters(self._aside)
         for batch in batches:
-            yield self._batch(batch.to_pylist(maps_as_pydicts="lossy"))
+            yield self._batch(batch.to_pylist(maps_as_pydicts="lossy"), letters)
+        letters.keep()
 
-    def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    def _batch(self, rows: list[dict[str, Any]], letters: WindowLetters) -> pa.RecordBatch:
         import pyarrow as pa
 
         capsule, found = self._capsule, []
         for row in rows:
-            for place, span, made, scopes in capsule.transform.made(row):
+            letters.add_duplicates(row)
+            for place, span, made, scopes in self._made(row, letters):
                 one = publication(capsule.name, capsule.output, self._promise, place, span, made, scopes, capsule.is_newest_only)
                 at = made.observed_at if span is None else span.end
                 found.append(
@@ -192,6 +202,16 @@ class _Publishing:
         return pa.RecordBatch.from_arrays(
             [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)], names=names
         )
+
+    def _made(self, row: dict[str, Any], letters: WindowLetters) -> list[Made]:
+        """What fails on one window would fail whenever it is tried again: where there is a place for it, it goes there."""
+        try:
+            return list(self._capsule.transform.made(row))
+        except Exception as error:
+            if self._aside is None:
+                raise
+            letters.add_failed(row, error)
+            return []
 
 
 def _TIME() -> pa.DataType:  # noqa: N802

@@ -22,6 +22,7 @@ class Filtering(Struct, frozen=True):
     """One entity for each that passes, with each value of it as that comes."""
 
     category: ClassVar[str] = "filtering"
+    is_of_numbers: ClassVar[bool] = False
 
     def place(self) -> Column:
         from pyspark.sql import functions as f

@@ -24,6 +24,7 @@ from hanse.quality import default_registry
 
 class Fusion(Gathering, frozen=True, kw_only=True):
     category: ClassVar[str] = "fusion"
+    is_of_numbers: ClassVar[bool] = True
 
     by: str = "accuracy"
     expected: int | None = None  # sensors of each place

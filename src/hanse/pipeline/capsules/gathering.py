@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
-from hanse.pipeline.capsules.aggregation import SAME
 from hanse.pipeline.capsules.capsule import Made
 from hanse.pipeline.capsules.places import Place, Windows, middle
+from hanse.pipeline.capsules.screening import again_in_window, again_once, first_of_same
 from hanse.pipeline.capsules.values import Inferred, Reading, Span
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 class Gathering(Struct, frozen=True):
     category: ClassVar[str] = "inference"
+    is_of_numbers: ClassVar[bool] = False
 
     where: Place
     windows: Windows
@@ -42,17 +43,20 @@ class Gathering(Struct, frozen=True):
     def rows(self, observations: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        keys = list(SAME)
-        marked = self.windows.marked(observations)
-        marked = marked.dropDuplicatesWithinWatermark(keys) if marked.isStreaming else marked.dropDuplicates(keys)
+        marked = first_of_same(self.windows.marked(observations))
         names = [name for name in Reading._fields if name != "observed_at"]
         reading = f.struct((f.unix_micros("observed_at") / f.lit(1e6)).alias("observed_at"), *names)
         groups = marked.groupBy(self.windows.column().alias("w"), "place").agg(
-            f.collect_list(reading).alias("readings"), f.min("scopes").alias("scopes")
+            f.collect_list(reading).alias("readings"), f.min("scopes").alias("scopes"), again_in_window()
         )
         scopes = f.col("scopes") if self.where.by in ("entity", "scope") else f.lit(None).cast("array<string>")
         return groups.select(
-            "place", f.col("w.start").alias("start"), f.col("w.end").alias("end"), "readings", scopes.alias("scopes")
+            "place",
+            f.col("w.start").alias("start"),
+            f.col("w.end").alias("end"),
+            "readings",
+            scopes.alias("scopes"),
+            again_once(self.windows.every_s),
         )
 
     def made(self, row: dict[str, Any]) -> Iterator[Made]:

@@ -94,6 +94,7 @@ def train(observations: DataFrame, attribute: str, folder: str | Path) -> Traine
 
 class Learned(Struct, frozen=True):
     category: ClassVar[str] = "inference"
+    is_of_numbers: ClassVar[bool] = True
 
     attribute: str
     model: str  # the folder that `train` wrote

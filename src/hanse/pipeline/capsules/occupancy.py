@@ -29,6 +29,7 @@ ACCURACY: Final = "accuracy"
 
 class Occupancy(Gathering, frozen=True, kw_only=True):
     category: ClassVar[str] = "inference"
+    is_of_numbers: ClassVar[bool] = True
 
     devices_per_person: float = 1.0
     capacity: float | None = None
