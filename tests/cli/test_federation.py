@@ -13,7 +13,7 @@ from tests.mosquitto import free_port
 from tests.node.federation.linked import TOWN, until
 
 import hanse as library
-from hanse.cli.federation_words import ordered, rule_words
+from hanse.client.federation_words import ordered, rule_words
 from hanse.node.federation.local import LocalFederation
 
 ROOT = Path(__file__).parents[2]

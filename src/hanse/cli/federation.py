@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hanse.cli.federation_asking import API, ask, ask_if_there, done, quoted, rule_json, status_of, urls_of
+from hanse.cli.federation_asking import API, ask, done, quoted, rule_json, status_of, told_way, urls_of
 
 app = typer.Typer(
     help="Federations: init, up, down, status, show, join, leave, export, isolate, open, trace.",
@@ -320,7 +320,7 @@ def export(
 
     Example: hanse federation export http://127.0.0.1:9101 bus '{"deny_types": ["Person"]}'
     """
-    from hanse.cli.federation_words import rule_words
+    from hanse.client.federation_words import rule_words
 
     given = rule_json(rule)
     ask(url, "PATCH", f"{API}/links/{quoted(node)}", json={"export": given})
@@ -370,8 +370,11 @@ def trace(
 
     Example: hanse federation trace --last --at http://127.0.0.1:9101
     """
-    from hanse.cli.federation_words import notification_words, ordered, step_words, stopped_links
+    import asyncio
+
     from hanse.cli.output import print_json
+    from hanse.client.federation_words import notification_words, step_words
+    from hanse.client.ways import why_words
     from hanse.model import InvalidInput
 
     if not at:
@@ -383,71 +386,18 @@ def trace(
         if not newest:
             raise InvalidInput("this node has had no notification yet", place=at)
         publisher, id_ = newest[0]["publisher"], newest[0]["id"]
-    traces, silent = _traces(at, publisher, id_)
-    told = next((one for one in traces if any(step["did"] == "published" for step in one["steps"])), None)
-    notification = (told or next((one for one in traces if one["notification"]), {"notification": None}))["notification"]
-    if notification is None:
+    way, why = asyncio.run(told_way(at, publisher, id_, subscription, subscriber_node or at))
+    if way is None:
         raise InvalidInput(f"no node knows {id_!r} of {publisher!r}: it never was, or too long ago", place=at)
-    home = told["node"] if told is not None else next((one["home"] for one in traces if one["home"]), "")
-    steps = ordered(traces)
-    stopped = stopped_links(ask(at, "GET", f"{API}/topology"), notification, home)
-    why = None
-    if subscription:
-        why = _explained(at, subscriber_node or at, notification, subscription, home)
     if as_json:
-        print_json({"notification": notification, "home": home, "steps": steps, "stopped": stopped, "silent": silent, "why": why})
+        stopped = [link.words for link in way.closed]
+        known = {"notification": way.notification, "home": way.home, "steps": way.steps, "stopped": stopped}
+        print_json(known | {"silent": list(way.silent), "why": why})
         return
-    typer.echo(notification_words(notification))
-    for step in steps:
-        typer.echo(step_words(step))
-    for line in stopped:
+    typer.echo(notification_words(way.notification))
+    for line in (*map(step_words, way.steps), *(link.words for link in way.closed)):
         typer.echo(line)
-    for node in silent:
-        typer.echo(f"{node} does not answer; what it did is not known")
-    if why is not None:
-        _tell_why(why)
-
-
-def _explained(at: str, there: str, notification: dict[str, Any], subscription: str, home: str) -> dict[str, Any]:
-    """By the subscriber's node, which is told no more of a notification than the policies of its publisher's node allow."""
-    reader = ask(there, "GET", API)["node"]
-    policy: list[dict[str, Any]] = []
-    if home and home != reader and (url := urls_of(at).get(home)):
-        params = {"publisher": notification["publisher"], "id": notification["id"], "reader": reader}
-        known = ask_if_there(url, "GET", f"{API}/trace", params=params)
-        steps = [] if known is None else [one for one in known["steps"] if one.get("other") == reader]
-        kept_back = next((one for one in steps if one["did"] in ("withheld", "reduced")), None)
-        if known is not None and kept_back is not None:
-            is_shown = known["notification"] is not None
-            part = "only a part of it" if is_shown else "nothing of it"
-            policy = [{"name": "policy", "passed": is_shown, "words": f"{home} lets {reader} see {part}: {kept_back['how']}."}]
-            if not is_shown:
-                told = {"node": reader, "home": home, "subscription": subscription, "path": [], "checks": policy}
-                return {**told, "delivered": False, "matched": False}
-            notification = known["notification"]
-    asked = {"notification": notification, "subscription": subscription, "home": home}
-    why: dict[str, Any] = ask(there, "POST", f"{API}/explain", json=asked)
-    why["checks"] += policy
-    return why
-
-
-def _traces(at: str, publisher: str, id_: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Of all nodes that answer; and those that do not."""
-    traces, silent = [], []
-    for node, url in urls_of(at).items():
-        found = ask_if_there(url, "GET", f"{API}/trace", params={"publisher": publisher, "id": id_})
-        if found is None:
-            silent.append(node)
-        else:
-            traces.append(found)
-    return traces, silent
-
-
-def _tell_why(why: dict[str, Any]) -> None:
-    """Once more, as things are now; what happened then the steps have told."""
-    typer.echo(f"subscription {why['subscription']} at {why['node']}: {'delivered' if why['delivered'] else 'not delivered'}")
-    for check in why["checks"]:
-        typer.echo(f"  {'yes' if check['passed'] else 'NO '}  {check['name']}: {check['words']}")
-    if why["delivered"] != why["matched"]:
-        then = "it was matched then" if why["matched"] else "it was not matched then"
-        typer.echo(f"  that is so now; {then}")
+    for node, reason in way.silent.items():
+        typer.echo(f"what {node} did is not known: {reason}")
+    for line in why_words(why) if why is not None else ():
+        typer.echo(line)

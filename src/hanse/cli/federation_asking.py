@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from hanse.client.ways import Way
 
 API = "/hanse/v1/federation"
 ASK_S = 5.0
@@ -62,7 +66,10 @@ def done(as_json: bool, words: str, value: dict[str, Any]) -> None:
 
 def urls_of(url: str) -> dict[str, str]:
     """The nodes that a node knows, and where they answer."""
-    known = ask(url, "GET", API)
+    return _addresses(ask(url, "GET", API), url)
+
+
+def _addresses(known: dict[str, Any], url: str) -> dict[str, str]:
     return {node["id"]: url if node["id"] == known["node"] else node.get("http", "") for node in known["nodes"]}
 
 
@@ -80,3 +87,23 @@ def status_of(urls: dict[str, str]) -> list[dict[str, Any]]:
                     row["links"][next(end for end in link["between"] if end != node)] = link["counts"]
         rows.append(row)
     return rows
+
+
+async def told_way(
+    at: str, publisher: str, id_: str, subscription: str, subscriber_node: str
+) -> tuple[Way | None, dict[str, Any] | None]:
+    """The way of a notification, and why a subscription got it, if one is named; asked of all nodes that one of them knows."""
+    import hanse
+    from hanse.client.ways import explained, way_of
+
+    async with AsyncExitStack() as stack:
+
+        async def connected(url: str) -> hanse.client.NodeClient:
+            return await stack.enter_async_context(hanse.connect(url, timeout_s=ASK_S))
+
+        known = (await (await connected(at)).request("GET", API)).data
+        clients = {node: await connected(url) if url else None for node, url in _addresses(known, at).items()}
+        way = await way_of(clients, publisher, id_)
+        if way is None or not subscription:
+            return way, None
+        return way, await explained(clients, await connected(subscriber_node), way, subscription)

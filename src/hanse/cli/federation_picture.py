@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hanse.cli.federation_words import rule_words
+from hanse.client.federation_words import rule_words
 from hanse.scopes.picture import INK, OUT, SHUT, _saved, _short
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""A federation for people: export rules and the way of a notification in words, nodes and links as trees and tables."""
+"""A federation for people: nodes and links as trees and tables."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from hanse.client.federation_words import rule_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,49 +13,6 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 Value = dict[str, Any]
-NAMES_SHOWN: Final = 8
-_HOW: Final = {
-    "Event": "to be matched there",
-    "RestrictedEvent": "under export rules or a policy, to be matched there",
-    "Delivery": "matched here, for subscribers there",
-    "Waited": "it had waited for a subscriber who is there now",
-}
-
-
-# --- rules ------------------------------------------------------------------------------------------------------------
-
-
-def rule_words(rule: Value | None) -> str:
-    """What may cross a link in one direction."""
-    if rule is None:
-        return "not wanted"
-    if rule.get("deny") and not rule.get("types") and not rule.get("ids"):
-        return "nothing"
-    said = []
-    for member, words in (
-        ("types", "only {}"),
-        ("deny_types", "no {}"),
-        ("ids", "only ids {}"),
-        ("deny_ids", "no ids {}"),
-        ("attributes", "only their {}"),
-        ("deny_attributes", "without their {}"),
-    ):
-        if rule.get(member):
-            said.append(words.format(_listed(rule[member])))
-    said += [f"in {dimension} {_listed(scopes)}" for dimension, scopes in rule.get("scopes", {}).items()]
-    if rule.get("area") and rule["area"].get("type") != "World":
-        said.append("within an area")
-    if rule.get("quality"):
-        said.append(f"of quality {rule['quality']}")
-    return "; ".join(said) or "everything"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
-
-
-# --- trees and tables -------------------------------------------------------------------------------------------------
 
 
 def tree(federation: Value) -> Tree:
@@ -114,84 +72,3 @@ def sent_table(rows: Iterable[Value]) -> Table:
             numbers = [str(counts[name]) for name in ("sent", "received", "waiting", "lost")]
             table.add_row(*map(Text, (f"{row['node']} → {other}", *numbers)))
     return table
-
-
-# --- the way of a notification ----------------------------------------------------------------------------------------
-
-
-def ordered(traces: Iterable[Value]) -> list[Value]:
-    """The steps of all nodes by time; nothing is heard before it was sent, whatever the clocks say."""
-    waiting = {trace["node"]: list(trace["steps"]) for trace in traces}
-    found: list[Value] = []
-    while any(waiting.values()):
-        heads = sorted((steps[0] for steps in waiting.values() if steps), key=lambda step: step["at_ms"])
-        step = next((head for head in heads if not _is_early(head, waiting)), heads[0])
-        waiting[step["node"]].pop(0)
-        found.append(step)
-    return found
-
-
-def _is_early(step: Value, waiting: dict[str, list[Value]]) -> bool:
-    sent = waiting.get(step.get("other", ""), []) if step["did"] == "heard" else []
-    return any(other["did"] == "sent" and other.get("other") == step["node"] for other in sent)
-
-
-def step_words(step: Value) -> str:
-    did, other, how = step["did"], step.get("other", ""), step.get("how", "")
-    words = {
-        "published": f"published by {other}",
-        "sent": f"sent to {other} ({_HOW.get(how, how)})",
-        "heard": f"heard from {other}",
-        "delivered": f"matched: for {_client(other)}, subscription {how}",
-        "stopped": f"refused what {other} sent: {how}",
-        "withheld": f"kept from {other}: {how}",
-        "reduced": f"for {other} only a part of it: {how}",
-        "dropped": f"not delivered to {_client(other)}: {how}",
-    }
-    time = datetime.fromtimestamp(step["at_ms"] / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
-    return f"{time}  {step['node']}: {words.get(did, did)}"
-
-
-def _client(name: str) -> str:
-    return "an NGSI-LD subscriber" if name.startswith("ngsi-ld/") else name or "nobody"
-
-
-def notification_words(notification: Value) -> str:
-    """What it is, in one line."""
-    short = [name.rpartition("/")[2].rpartition("#")[2] for name in notification.get("types", ())]
-    said = [f"{notification['id']} of {notification['publisher']}"]
-    if notification.get("entity"):
-        said.append(f"entity {notification['entity']}")
-    if short:
-        said.append(f"of type {', '.join(short)}")
-    if notification.get("topic"):
-        said.append(f"topic {notification['topic']}")
-    said += [f"{dimension} {scope}" for dimension, scope in notification.get("scopes", {}).items()]
-    return ", ".join(said)
-
-
-def stopped_links(federation: Value, notification: Value, home: str) -> list[str]:
-    """The links that export rules close for it, where it could have gone further."""
-    import msgspec
-
-    from hanse.model import Notification
-    from hanse.node.federation.description import rule_of
-    from hanse.routing import Federation, Link, Node
-
-    known = {node["id"] for node in federation["nodes"]}
-    rules = {
-        (here, other): rule
-        for link in federation["links"]
-        if link["export"] is not None and link["back"] is not None and set(link["between"]) <= known
-        for here, other, rule in ((*link["between"], link["export"]), (*reversed(link["between"]), link["back"]))
-    }
-    if home not in known:
-        return []
-    links = tuple(Link(here, other, rule_of(rule)) for (here, other), rule in rules.items())
-    described = Federation(tuple(map(Node, sorted(known))), links)
-    reached = described.audience(home, msgspec.convert(notification, Notification))
-    return [
-        f"{here} does not let it go to {other}: its export rule there is: {rule_words(rule)}"
-        for (here, other), rule in rules.items()
-        if here in reached and other not in reached
-    ]
