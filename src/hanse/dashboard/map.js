@@ -1,7 +1,9 @@
 // A map on a canvas: land, areas, links, nodes, moving things, and what travels between them. No tiles, no network.
 //
 // things = { nodes: [{id, lon, lat, color, away, text}], links: [{from, to, off}], areas: [{id, rings, color}],
-//            movers: [{id, lon, lat, color, text}], fences: [{id, rings, color, text}] }; rings are lists of [lon, lat].
+//            movers: [{id, lon, lat, color, text}], fences: [{id, rings, color, text}],
+//            paths: [{points, color, thin}], crosses: [[lon, lat]] }; rings and points are lists of [lon, lat].
+// Nodes that are `dim` are in the background; paths are drawn with arrows where they are not thin, crosses say where something ended.
 // travel([{from: [lon, lat], to: [lon, lat], color, stopped}]) draws ways once. Emits "pick" with {kind, id}.
 
 const TRAVEL_MS = 900, TRAVELS_MAX = 400, ZOOM_MIN = 1, ZOOM_MAX = 4e6;
@@ -158,6 +160,24 @@ export default {
       }
       this.isDirty = false;
     },
+    path(g, { points, color, thin }) {
+      const places = points.map(([lon, lat]) => this.at(lon, lat));
+      g.beginPath(); places.forEach(([x, y], i) => { i ? g.lineTo(x, y) : g.moveTo(x, y); });
+      g.strokeStyle = g.fillStyle = color; g.lineWidth = thin ? 2 : 5; g.lineJoin = "round"; g.globalAlpha = thin ? 0.7 : 0.9; g.stroke();
+      for (let i = 1; !thin && i < places.length; i++) {
+        const [[ax, ay], [bx, by]] = [places[i - 1], places[i]], turn = Math.atan2(by - ay, bx - ax), x = (ax + bx) / 2, y = (ay + by) / 2;
+        if (Math.hypot(bx - ax, by - ay) < 30) continue;
+        const corner = (far, aside) => [x + far * Math.cos(turn + aside), y + far * Math.sin(turn + aside)];
+        g.beginPath(); g.moveTo(...corner(11, 0)); g.lineTo(...corner(11, 2.4)); g.lineTo(...corner(11, -2.4)); g.fill();
+      }
+      g.globalAlpha = 1;
+    },
+    cross(g, x, y, size) {
+      for (const [color, width] of [["#fff", 8], ["#d22", 4]]) {
+        g.beginPath(); g.moveTo(x - size, y - size); g.lineTo(x + size, y + size); g.moveTo(x + size, y - size); g.lineTo(x - size, y + size);
+        g.strokeStyle = color; g.lineWidth = width; g.stroke();
+      }
+    },
     draw() {
       if (!this.size?.w) return;
       const css = getComputedStyle(this.$el), style = Object.fromEntries(["sea", "shore", "line", "ink"].map((n) => [n, css.getPropertyValue(`--${n}`).trim()]));
@@ -169,15 +189,17 @@ export default {
         const known = this.moved.get(t.id), [x, y] = this.at(...(known ? this.now(known, now) : [t.lon, t.lat]));
         g.beginPath(); g.arc(x, y, 4, 0, 7); g.fillStyle = t.color; g.fill(); g.strokeStyle = style.ink; g.lineWidth = 0.6; g.stroke();
       }
+      for (const path of this.things?.paths || []) this.path(g, path);
       g.font = "12px system-ui, sans-serif"; g.textAlign = "center";
       for (const n of this.things?.nodes || []) {
         const [x, y] = this.at(n.lon, n.lat);
-        g.globalAlpha = n.away ? 0.45 : 1;
+        g.globalAlpha = n.away ? 0.45 : n.dim ? 0.4 : 1;
         g.beginPath(); g.arc(x, y, 9, 0, 7); g.fillStyle = n.color; g.fill(); g.strokeStyle = style.ink; g.lineWidth = 2; g.stroke();
         if (n.away) { g.beginPath(); g.moveTo(x - 6, y - 6); g.lineTo(x + 6, y + 6); g.stroke(); }
         g.lineWidth = 3; g.strokeStyle = style.sea; g.strokeText(n.id, x, y + 23); g.fillStyle = style.ink; g.fillText(n.id, x, y + 23);
         g.globalAlpha = 1;
       }
+      for (const [lon, lat] of this.things?.crosses || []) this.cross(g, ...this.at(lon, lat), 10);
       this.ways = this.ways.filter((way) => now - way.at < TRAVEL_MS);
       for (const way of this.ways) {
         const done = (now - way.at) / TRAVEL_MS;
