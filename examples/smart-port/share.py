@@ -13,6 +13,7 @@ import argparse
 import os
 import random
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def main() -> None:
         file = Path(folder) / "federation.toml"
         key = Path(folder) / "key"
         key.write_text(secrets.token_hex(32))
+        shutil.copy(HERE / "scopes.toml", folder)
         file.write_text(with_policies(free_ports((HERE / "federation.toml").read_text()), key))
         title("Seven nodes of three communities")
         with LocalFederation(file, Path(folder) / "nodes") as federation:

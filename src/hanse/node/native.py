@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 
 from hanse.matching.meaning import carries, lies_in, passes_q, passes_quality, passes_xpath, tells
-from hanse.model import UNIT, Advertisement, Location, Notification, Subscription, World
+from hanse.model import TOP, UNIT, Advertisement, Location, Notification, Subscription, World
 from hanse.ngsild.errors import BadRequestData, ResourceNotFound, TooManyPending
 from hanse.ngsild.notifications import Letter
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
@@ -241,10 +241,16 @@ class Native:
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     def scopes(self) -> dict[str, Any]:
-        """What the node knows of scopes, and which it has joined."""
+        """What the node knows of scopes and of the borders between them, and which scopes it has joined."""
         graphs = self._tenant.broker.scopes.graphs
         return {
             "dimensions": {name: sorted(graph.scopes()) for name, graph in sorted(graphs.items())},
+            "borders": [
+                {"dimension": name, "scope": edge.sub, "superscope": edge.super_, "out": edge.out, "into": edge.into}
+                for name, graph in sorted(graphs.items())
+                for edge in graph.edges()
+                if edge.super_ != TOP
+            ],
             "joined": [{"dimension": dimension, "scope": scope} for dimension, scope in sorted(self._scopes)],
         }
 

@@ -186,6 +186,9 @@ def test_scopes_decide_who_may_see_what(node: SyncNodeClient) -> None:
     known = node.request("GET", f"{V1}/scopes").data
     dimension = "membership"
     assert "uk" in known["dimensions"][dimension]
+    border = {"dimension": dimension, "scope": "uk", "superscope": "su", "out": "producerScopeOnly==false", "into": ""}
+    assert [one for one in known["borders"] if one["scope"] == "uk"] == [border]
+    assert all(one["scope"] != "su" for one in known["borders"])  # a root has no border
     assert node.request("PUT", f"{V1}/scopes/{dimension}/uk").status == 204
     assert node.request("GET", f"{V1}/scopes").data["joined"] == [{"dimension": dimension, "scope": "uk"}]
     with pytest.raises(hanse.NgsiLdClientError, match="has no scope 'mars'"):
