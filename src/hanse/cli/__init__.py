@@ -19,6 +19,7 @@ NOUNS: Final = (
     "get",
     "pub",
     "sub",
+    "generate",
     "letters",
     "models",
     "quality",
