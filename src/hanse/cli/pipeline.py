@@ -256,8 +256,10 @@ def _shown(state: State) -> Any:
 
 def _oddities(one: QueryState) -> tuple[tuple[int, str], ...]:
     return (
-        (one.unplaced, "observations have no place"),
-        (one.ahead, "observations are of the future, and were left out"),
+        (one.unplaced, "observations have no place, and were set aside"),
+        (one.ahead, "observations are of the future, and were set aside"),
+        (one.wrong, "observations are of the wrong type, and were set aside"),
+        (one.duplicates, "observations were said before, and were set aside"),
     )
 
 
