@@ -302,7 +302,7 @@ def _ring(topology: Topology, way: list[str]) -> Concern:
 
 
 def _leaks(before: Topology, after: Topology, ends: tuple[str, str], types: Iterable[str]) -> list[Concern]:
-    """What rules keep from a node now, although ways lead there, and would not any more; what the link's own ends have comes first."""
+    """What rules keep from a node now, and would not any more; what the link's own ends have comes first."""
     named = sorted({*types, *(name for link in after.links for rule in (link.export, link.back) for name in types_named(rule))})
     kept: dict[tuple[str, str], list[str]] = {}
     for node in sorted(before.nodes, key=lambda node: node.id not in ends):
