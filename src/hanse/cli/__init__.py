@@ -19,6 +19,7 @@ NOUNS: Final = (
     "get",
     "pub",
     "sub",
+    "advertise",
     "generate",
     "letters",
     "models",

@@ -1,4 +1,4 @@
-"""`hanse scopes`: check, show and project a characterisation."""
+"""`hanse scopes`: check, show and project a characterisation; and the scopes of a running node (`scopes_at_node`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from hanse.cli import scopes_at_node
 from hanse.model import InvalidInput
 from hanse.routing.federation import Federation, Node, both_ways
 from hanse.scopes import Characterisation, Dimension, Edge, Projection, ScopeGraph, load, place, project
@@ -25,6 +26,9 @@ FILE = Annotated[Path, typer.Argument(help="A characterisation in TOML.", show_d
 DIMENSION = Annotated[str, typer.Option("--dimension", "-d", help="Only this dimension.", show_default=False)]
 PICTURE = Annotated[Path | None, typer.Option(help="Also draw it into this file, .svg or .png.", show_default=False)]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+for _command in scopes_at_node.COMMANDS:
+    app.command()(_command)
 
 P = ParamSpec("P")
 
