@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 SENSORS, ROUNDS = 6, 32
 WORKERS = 2
 PATIENCE_S = 120.0
-MADE = ("StreetAir", "DistrictAir", "CleanStreet")
-TABLES = ("raw", "qualified", "derived_by_street", "derived_district", "derived_clean")
+MADE = ("StreetAir", "DistrictAir")
+TABLES = ("raw", "qualified")
 CLUSTERS = pytest.mark.skipif(not os.environ.get("HANSE_CLUSTERS"), reason="takes minutes: make pipeline-clusters")
 
 PIPELINE = """
@@ -50,7 +50,7 @@ entitiesPerRequest = 7
 
 [lake]
 folder = "lake"
-tables = ["raw", "qualified", "derived"]
+tables = ["raw", "qualified"]
 
 [spark]
 "spark.sql.shuffle.partitions" = 2
@@ -83,14 +83,6 @@ window = "2 minutes"
 late = "10 seconds"
 expected = 2
 output = "DistrictAir"
-
-[[capsules]]
-name = "clean"
-kind = "filtering"
-types = ["StreetAir"]
-attributes = ["no2"]
-quality = "completeness>=high"
-output = "CleanStreet"
 """
 RING = [[-1, 44], [0, 44], [0, 45], [-1, 45], [-1, 44]]
 AREA = json.dumps({"type": "Polygon", "coordinates": [RING]})
