@@ -40,6 +40,8 @@ _EVERYWHERE: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"  # transformWithState needs it
     ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what it has changed
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "50000",  # else 128 places, or observations, make it sort
 }
 _DRIVER: Final = {
     "spark.ui.enabled": "false",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 STATISTICS: Final = ("mean", "min", "max", "median", "sum", "count", "stddev")
 _UNITLESS: Final = ("count",)
+_NEEDED: Final = (*SAME, "place", "accepted_at", "key", "value", "text", "unit", "lat", "lon", "scopes", "quality")
 
 
 class Aggregation(Struct, frozen=True):
@@ -59,8 +60,8 @@ class Aggregation(Struct, frozen=True):
     def rows(self, observations: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        marked = self.windows.marked(observations.where(f.col("value").isNotNull() & f.col("attribute").isin(*self.attributes)))
-        marked = first_of_same(marked)
+        numbers = observations.where(f.col("value").isNotNull() & f.col("attribute").isin(*self.attributes))
+        marked = first_of_same(self.windows.marked(numbers.select(*_NEEDED)))
         groups = marked.groupBy(self.windows.column().alias("w"), "place").agg(
             f.min("observed_at").alias("observed_at"),
             f.avg("lat").alias("lat"),
@@ -87,12 +88,12 @@ class Aggregation(Struct, frozen=True):
     def _value(self, number: int, name: str, statistic: str) -> Column:
         from pyspark.sql import functions as f
 
-        count = f.col(f"n{number}")
-        means, worst = f.col(f"mean{number}"), f.col(f"worst{number}")
+        count, stated, sums, worst = (f.col(f"{what}{number}") for what in ("n", "stated", "sum", "worst"))
         quality = []
         for criterion in _criteria():
-            chosen = means if statistic == "mean" and is_averaged(criterion) else worst
-            quality += [f.lit(criterion), f.when(f.col(f"stated{number}")[criterion] == count, chosen[criterion])]
+            is_mean = statistic == "mean" and is_averaged(criterion)
+            result = sums[criterion] / stated[criterion] if is_mean else worst[criterion]
+            quality += [f.lit(criterion), f.when((count > 0) & (stated[criterion] == count), result)]
         least = f.col(f"least{number}")
         if self.expected is None:
             complete = least
@@ -119,7 +120,7 @@ def _criteria() -> list[str]:
 
 
 def _aggregates(number: int, name: str, statistics: tuple[str, ...]) -> Iterator[Column]:
-    """Of one attribute: its statistics, its unit, and of each criterion how many state it, the mean and the worst."""
+    """Of one attribute: its statistics, its unit, and of each criterion how many state it, and their sum or the worst of them."""
     from pyspark.sql import functions as f
 
     of_it = f.col("attribute") == name
@@ -137,13 +138,16 @@ def _aggregates(number: int, name: str, statistics: tuple[str, ...]) -> Iterator
     yield f.count(value).alias(f"n{number}")
     unit = f.when(of_it, f.coalesce("unit", f.lit("")))
     yield f.when(f.min(unit) == f.max(unit), f.max(unit)).alias(f"unit{number}")
-    stated, means, worst = [], [], []
+    stated, sums, worst = [], [], []
     for criterion in _criteria():
         said = f.when(of_it, f.try_element_at("quality", f.lit(criterion)))
-        is_lower = default_registry().by_name[criterion].definition.direction == "lower"
         stated.append(f.count(said).alias(criterion))
-        means.append(f.avg(said).alias(criterion))
-        worst.append((f.max if is_lower else f.min)(said).alias(criterion))
-    for what, columns in (("stated", stated), ("mean", means), ("worst", worst)):
-        yield f.struct(*columns).alias(f"{what}{number}")
+        if "mean" in statistics and is_averaged(criterion):
+            sums.append(f.sum(said).alias(criterion))
+        if statistics != ("mean",) or not is_averaged(criterion):
+            is_lower = default_registry().by_name[criterion].definition.direction == "lower"
+            worst.append((f.max if is_lower else f.min)(said).alias(criterion))
+    for what, columns in (("stated", stated), ("sum", sums), ("worst", worst)):
+        if columns:
+            yield f.struct(*columns).alias(f"{what}{number}")
     yield f.min(f.when(of_it, f.try_element_at("quality", f.lit(COMPLETENESS)))).alias(f"least{number}")

@@ -40,6 +40,7 @@ DUPLICATE: Final = "duplicate"
 FAILED: Final = "failed"
 SAME: Final = ("entity", "attribute", "observed_at")  # what makes two observations the same one
 AGAIN: Final = "again"  # the column with those that say the same as one that counts
+_TOLD: Final = ("accepted_at", "key", "value", "text")  # of those
 _INPUT: Final = "input"
 _WINDOWS: Final = "windows"
 _WORDS: Final = {
@@ -153,10 +154,27 @@ def first_of_same(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     others = [name for name in frame.columns if name not in SAME]
-    order = f.struct("accepted_at", "key")
-    every = f.sort_array(f.collect_list(f.struct("accepted_at", "key", "value", "text", "observed_at")))
-    groups = frame.groupBy(*SAME).agg(f.min_by(f.struct(*others), order).alias("one"), every.alias("every"))
-    return groups.select(*SAME, "one.*", f.slice("every", 2, f.greatest(f.lit(1), f.size("every") - 1)).alias(AGAIN))
+    groups = frame.groupBy(*SAME).agg(f.collect_list(f.struct(*others)).alias("every"))
+    ordered = f.when(f.size("every") > 1, f.array_sort("every", _earlier)).otherwise(f.col("every"))  # mostly there is one
+    told = f.transform(
+        f.slice("ordered", 2, f.greatest(f.lit(1), f.size("ordered") - 1)),
+        lambda one: f.struct(*(one[name].alias(name) for name in _TOLD), f.col("observed_at").alias("observed_at")),
+    )
+    one = f.get("ordered", f.lit(0)).alias("one")
+    return groups.withColumn("ordered", ordered).select(*SAME, one, told.alias(AGAIN)).select(*SAME, "one.*", AGAIN)
+
+
+def _earlier(one: Column, other: Column) -> Column:
+    """By when they were accepted, then by their keys, which differ."""
+    from pyspark.sql import functions as f
+
+    return (
+        f.when(one["accepted_at"] < other["accepted_at"], -1)
+        .when(one["accepted_at"] > other["accepted_at"], 1)
+        .when(one["key"] < other["key"], -1)
+        .when(one["key"] > other["key"], 1)
+        .otherwise(0)
+    )
 
 
 def again_in_window() -> Column:
