@@ -36,7 +36,26 @@ NOUNS: Final = (
     "federation",
     "pipeline",
     "dashboard",
+    "completion",
 )
+WELCOME: Final = """\
+Hanse: a federation of IoT communities that trade context data on their own terms.
+
+Three things to try:
+
+  1. All of it, live, in a checkout:
+       make demo
+
+  2. A node of your own, in three terminals:
+       hanse serve
+       hanse sub --type Room
+       hanse pub urn:ngsi-ld:Room:hall --type Room temperature=21
+
+  3. Which way of routing suits your load, in a simulator:
+       hanse simulate run --topology cities --nodes 9 --workload hiking --clients 100
+
+All commands: hanse --help. One of them, with an example: hanse pub --help.
+"""
 
 
 class _Nouns(MutableMapping[str, Any]):
@@ -80,7 +99,7 @@ app = typer.Typer(
     name="hanse",
     cls=_Group,
     help="A federation of IoT communities that trade context data on their own terms.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -88,8 +107,9 @@ app = typer.Typer(
 
 
 @app.callback()
-def _hanse() -> None:
-    pass
+def _hanse(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(WELCOME, nl=False)
 
 
 def main() -> None:
