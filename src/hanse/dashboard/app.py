@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 from nicegui import app, ui
+from nicegui import run as processes
 
 from hanse.dashboard.frame import PLACES, frame
 from hanse.dashboard.watching import Watch
@@ -29,6 +30,7 @@ class Shown(Struct, frozen=True):
 
 def run(shown: Shown, *, host: str = "127.0.0.1", port: int = 8080, is_opened: bool = True) -> None:
     """Serve the pages. `/readyz` answers once every node has been asked."""
+    processes.process_pool_start_method = "spawn"  # a fork of a process with threads may hang
     watch = Watch(shown.urls, shown.token, shown.tenant)
     app.on_startup(watch.__aenter__)
     app.on_shutdown(watch.__aexit__)

@@ -1,6 +1,6 @@
 // A map on a canvas: land, areas, links, nodes, moving things, and what travels between them. No tiles, no network.
 //
-// things = { nodes: [{id, lon, lat, color, away, text}], links: [{from, to, off}], areas: [{id, rings, color}],
+// things = { nodes: [{id, lon, lat, color, away, text}], links: [{from, to, off, color}], areas: [{id, rings, color}],
 //            movers: [{id, lon, lat, color, text}], fences: [{id, rings, color, text}],
 //            paths: [{points, color, thin}], crosses: [[lon, lat]] }; rings and points are lists of [lon, lat].
 // Nodes that are `dim` are in the background; paths are drawn with arrows where they are not thin, crosses say where something ended.
@@ -156,7 +156,7 @@ export default {
         const a = places[link.from], b = places[link.to];
         if (!a || !b) continue;
         g.beginPath(); g.moveTo(...this.at(a.lon, a.lat)); g.lineTo(...this.at(b.lon, b.lat));
-        g.strokeStyle = style.line; g.lineWidth = link.off ? 1 : 2; g.setLineDash(link.off ? [3, 5] : []); g.stroke(); g.setLineDash([]);
+        g.strokeStyle = link.color || style.line; g.lineWidth = link.off ? 1 : 2; g.setLineDash(link.off ? [3, 5] : []); g.stroke(); g.setLineDash([]);
       }
       this.isDirty = false;
     },

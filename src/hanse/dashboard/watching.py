@@ -28,6 +28,7 @@ TRAVELS_MAX: Final = 2_000
 TRACES_MAX: Final = 200  # of a node, each time
 HISTORY_MAX: Final = 180  # points of a chart
 NODES_MAX: Final = 200
+STEPS: Final = "dashboard_steps_total"  # counted here: what a node did with notifications, by kind, since somebody looks
 
 log = structlog.get_logger("hanse.dashboard")
 
@@ -63,6 +64,7 @@ class NodeSeen(Struct):
     history: deque[Point] = deque(maxlen=HISTORY_MAX)
     problem: str = "not asked yet"
     after_ms: int = 0  # traces up to here have been seen
+    steps: dict[str, float] = {}  # as metrics
 
     @property
     def is_there(self) -> bool:
@@ -193,9 +195,10 @@ class Watch:
             )
             seen.overview, seen.id = overview.data, overview.data["node"]
             seen.metrics = read_metrics(bytes(metrics.data).decode())
-            seen.history.append(Point(time.time(), seen.metrics))
             if seen.overview.get("federation") is not None:
                 await self._follow(client, seen)
+            seen.metrics |= seen.steps
+            seen.history.append(Point(time.time(), seen.metrics))
             seen.problem = ""
         except (NgsiLdClientError, OSError, KeyError, TypeError, ValueError) as error:
             seen.problem = _in_words(error)
@@ -211,6 +214,8 @@ class Watch:
             if is_first or step["did"] == "heard":  # what was before we looked; and the other end of what was sent
                 continue
             self._number += 1
+            counted = f"{STEPS}{{did={step['did']}}}"
+            seen.steps[counted] = seen.steps.get(counted, 0.0) + 1
             entity, types = str(trace["entity"] or trace["topic"] or ""), tuple(trace["types"])
             known = (trace["publisher"], trace["id"], types, entity, step["did"], seen.id, step.get("other", ""))
             self.travels.append(Travel(self._number, step["at_ms"], *known))
