@@ -24,6 +24,8 @@ class Place(NamedTuple):
 PLACES: Final = (
     Place("/", "Start", "explore", "What this is, and three short stories to click through"),
     Place("/map", "Map", "public", "Nodes, areas and moving clients; notifications as they travel"),
+    Place("/simulator", "Simulator", "science", "Try strategies on a workload of your own, and see which one suits"),
+    Place("/health", "Health", "monitor_heart", "Rates, queues against their bounds, dead letters"),
 )
 
 _STYLE: Final = """
