@@ -29,7 +29,6 @@ from figures import Figure, show
 from http_load import Result, load, request
 from notification_latency import bare_mosquitto_ms, http_latency, mqtt_latency, with_subscriptions
 
-HERE = Path(__file__).resolve().parent
 ENTITIES = "/ngsi-ld/v1/entities"
 CLIENTS = 50
 
@@ -70,7 +69,7 @@ def node(port: int, data: Path) -> list[str]:
 
 
 def bare(port: int) -> list[str]:
-    return [sys.executable, str(HERE / "bare.py"), str(port)]
+    return [sys.executable, "-m", "hanse.cli.bench_bare", str(port)]
 
 
 def sensor(i: int, rng: random.Random, kib: bool = False) -> dict[str, Any]:

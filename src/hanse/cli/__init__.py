@@ -31,6 +31,7 @@ NOUNS: Final = (
     "report",
     "simulate",
     "study",
+    "bench",
     "scopes",
     "agent",
     "federation",

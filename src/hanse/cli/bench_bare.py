@@ -1,6 +1,6 @@
 """What the node is measured against: a starlette route that parses the same body and does nothing, under the same server.
 
-python benchmarks/bare.py PORT
+python -m hanse.cli.bench_bare PORT
 """
 
 from __future__ import annotations
