@@ -69,6 +69,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 	$(PY) benchmarks/bench_federation.py
 	$(PY) benchmarks/bench_spark_simulation.py
 	$(PY) benchmarks/bench_pipeline.py
+	$(PY) benchmarks/bench_lake.py
 
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 	HANSE_TEST_S_MAX=3600 HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py

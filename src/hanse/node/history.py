@@ -18,6 +18,7 @@ from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.representation import View
 from hanse.ngsild.temporal import SCOPE, Page
 from hanse.ngsild.temporal_parsing import TemporalQuery
+from hanse.node.lake import Question
 from hanse.node.store import Store
 from hanse.node.store import history as stored
 from hanse.node.store.history_search import find
@@ -45,11 +46,11 @@ class History:
         def work(connection: sqlite3.Connection) -> Page:
             if not stored.is_known(connection, id_):
                 raise ResourceNotFound(f"nothing is known of the past of {id_!r}")
-            if view.attrs and not any(name in view.attrs for name in stored.attributes(connection, id_)):
+            if view.attrs and not any(name in view.attrs for name in stored.names(connection, id_)):
                 raise ResourceNotFound(f"the past of {id_!r} has none of the attributes asked for")
             return stored.read(connection, [id_], query, _wanted(view), self._instances)
 
-        return await self._store.read(work)
+        return await self._store.read_past(work, Question(query, only=(id_,), instances=self._needed(query)))
 
     async def query(
         self, query: EntityQuery, temporal: TemporalQuery, view: View, only: Sequence[str] | None = None
@@ -61,13 +62,22 @@ class History:
             page = stored.read(connection, found.ids, temporal, _wanted(view), self._instances, found.windows)
             return page, found.count
 
-        return await self._store.read(work)
+        needed = None if _looks_at_values(query) else self._needed(temporal)
+        return await self._store.read_past(work, Question(temporal, query.selectors, only, needed))
 
-    async def ids(self, query: EntityQuery, temporal: TemporalQuery) -> list[str]:
-        """Of all entities that match, whatever limit and offset say."""
-        every = msgspec.structs.replace(query, limit=sys.maxsize, offset=0, count=False)
+    async def ids(self, query: EntityQuery, temporal: TemporalQuery, most: int = sys.maxsize) -> list[str]:
+        """Of all entities that match, or of so many, whatever limit and offset of the query say."""
+        every = msgspec.structs.replace(query, limit=most, offset=0, count=False)
         measure = self._store.measure
-        return (await self._store.read(lambda connection: find(connection, every, temporal, measure=measure))).ids
+        question = Question(temporal, query.selectors, instances=None if _looks_at_values(query) else 1)
+        return (await self._store.read_past(lambda connection: find(connection, every, temporal, measure=measure), question)).ids
+
+    def _needed(self, query: TemporalQuery) -> int | None:
+        """Of how many instances of a series an answer is made, counted from one end; None: of all."""
+        if query.aggregation is not None:
+            return query.last_n
+        most = self._instances.shown(query.last_n)
+        return most if query.last_n is None else min(query.last_n, most)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -99,6 +109,10 @@ class History:
     async def _checked(self, write: CheckedWrite) -> None:
         await self._store.read(write.check)
         await self._store.submit(write)
+
+
+def _looks_at_values(query: EntityQuery) -> bool:
+    return bool(query.q or query.geo is not None or query.scope_q or query.quality)
 
 
 def _wanted(view: View) -> stored.Wanted:

@@ -30,6 +30,7 @@ HEADING: Final = f"""\
 # files and folders that are named relative to the configuration file
 _FILES: Final = (
     ("store", "data"),
+    ("lake", "path"),
     ("quality", "criteria"),
     ("access", "policies"),
     ("access", "key_file"),
@@ -268,6 +269,17 @@ class LinkSettings(Struct, frozen=True, forbid_unknown_fields=True):
     export: dict[str, Any] = {}  # what may go there: fields of an export rule
 
 
+class LakeSection(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the past is that the node's own history no longer has: a lake that the pipeline writes of this node's log."""
+
+    path: Annotated[
+        str, Meta(description="The folder of the lake; its table raw is written with past = true. See docs/operate.md.")
+    ] = ""
+    node: Annotated[str, Meta(description="The name that the lake has of this node. Empty: the node's id.")] = ""
+    records_max: Annotated[int, Meta(description="Records of the lake that are looked through for one answer.", ge=1)] = 5_000_000
+    instances_max: Annotated[int, Meta(description="Instances from the lake that one answer is made of.", ge=1)] = 200_000
+
+
 class LogSection(Struct, frozen=True, forbid_unknown_fields=True):
     """What the node says about itself, on standard error."""
 
@@ -295,6 +307,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     quality: QualitySection = QualitySection()
     access: AccessSection = AccessSection()
     tenants: TenantSection = TenantSection()
+    lake: LakeSection = LakeSection()
     log: LogSection = LogSection()
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from hanse.node.lake import Question
 from hanse.node.store.history import Window
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ async def copy_history(source: Store, target: Store, ids: Sequence[str], query: 
 
     for start in range(0, len(ids), AT_ONCE):
         some = ids[start : start + AT_ONCE]
-        await target.submit(await source.read(lambda connection, some=some: look(connection, some)))  # type: ignore[misc]
+        found = await source.read_past(lambda connection, some=some: look(connection, some), Question(query, only=some))  # type: ignore[misc]
+        await target.submit(found)
 
 
 def all_ids(connection: sqlite3.Connection) -> list[str]:

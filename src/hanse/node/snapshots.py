@@ -34,10 +34,10 @@ from hanse.ngsild.snapshots import (
 from hanse.ngsild.subscription_members import Receiver
 from hanse.ngsild.temporal_parsing import TemporalQuery, parse_temporal_body
 from hanse.node.access.owners import SNAPSHOT
+from hanse.node.history import History
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.snapshot_history import ClearHistory, all_ids, copy_history
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, PutDocument, SaveChange, Store
-from hanse.node.store.history_search import find
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -214,7 +214,7 @@ class Snapshots:
             if "temporalQ" not in query:
                 return await self._copy(source, target, self._parsed(query, context))
             asked, temporal = self._parsed_temporal(query, context)
-            ids = await source.read(lambda connection: find(connection, asked, temporal, measure=source.measure).ids)
+            ids = await History(source).ids(asked, temporal, asked.limit)
             await copy_history(source, target, ids, temporal)
         except NgsiLdError as error:
             return error

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hanse.node.access.access import Access
     from hanse.node.access.views import Sight
     from hanse.node.distributed.sources import Provider
+    from hanse.node.lake import Lake
     from hanse.node.live_subscription import Fired
     from hanse.node.mqtt import MqttDevices
     from hanse.node.router import Router
@@ -338,7 +339,15 @@ class Node:
         self.started_at = now_text()
         self.devices: MqttDevices | None = None
         self.access = self._access()
+        self.lake = self._lake()
         self._opening = asyncio.Lock()
+
+    def _lake(self) -> Lake | None:
+        if not self.settings.lake.path:
+            return None
+        from hanse.node.lake import Lake  # only who has one pays for it
+
+        return Lake(self.settings)
 
     def _access(self) -> Access | None:
         if not self.settings.access.policies:
@@ -352,6 +361,8 @@ class Node:
         return Path(self.settings.store.data) if self.settings.store.data else None
 
     async def start(self) -> None:
+        if self.lake is not None:
+            await self.lake.start()
         await self._open(DEFAULT_TENANT)
         if self.access is not None:
             self.access.on_change.append(self._policies_changed)
@@ -378,13 +389,16 @@ class Node:
             tenant.subscriptions.policies_changed()
 
     def bounds(self) -> dict[str, tuple[int, int | None]]:
-        return self.devices.bounds() if self.devices is not None else {}
+        of_lake = self.lake.bounds() if self.lake is not None else {}
+        return of_lake | (self.devices.bounds() if self.devices is not None else {})
 
     async def stop(self) -> None:
         if self.devices is not None:
             await self.devices.stop()
         if self.access is not None:
             await self.access.stop()
+        if self.lake is not None:
+            await asyncio.to_thread(self.lake.close)
         for tenant in self.tenants.values():
             await tenant.stop()
         self.tenants.clear()
@@ -420,6 +434,8 @@ class Node:
         store = Store.open(self.directory, name, self.settings.store, query_ms_max=self.settings.limits.query_ms_max)
         if self.access is not None and name == DEFAULT_TENANT:
             self.access.restore(store)
+        if self.lake is not None:
+            await self.lake.serve(store, name)
         tenant = Tenant(name, store, self.settings, access=self.access)
         await tenant.start()
         self.tenants[name] = tenant

@@ -16,6 +16,8 @@
 columns of a table change nevertheless (a derived table gets another one), reading merges: what is missing is null; of two numbers
 the wider type holds; types that do not go together become text, as JSON where they are no text. Nothing has to be written again.
 
+**Other formats.** `Lake(folder, format="delta")` writes through Spark in that format; see `hanse.pipeline.lake_formats`.
+
 A lake is a folder that the driver and all workers see.
 """
 
@@ -29,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hanse.model import InvalidInput
 from hanse.pipeline.lake_files import CHECKPOINTS, DATA, INCOMING, Changed, File, Table, tables
+from hanse.pipeline.lake_formats import PARQUET, check_same, checked_format, explained, format_of, not_ours, other_tables
 from hanse.pipeline.schema import Column, parse_columns
 
 if TYPE_CHECKING:
@@ -46,8 +49,10 @@ _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double")  #
 
 
 class Lake:
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, format: str = PARQUET) -> None:  # noqa: A002  as Spark calls it
+        """`format`: of tables that are written; those that are there are read as they are."""
         self.folder = Path(folder)
+        self.format = checked_format(format)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -59,16 +64,20 @@ class Lake:
 
         name = _checked(table)
         self._check_checkpoint(name)
+        check_same(self.folder / name, self.format)
         if missing := {"at", "type"} - set(frame.columns):
             raise InvalidInput(f"a table of the lake needs the columns at and type; {' and '.join(sorted(missing))} is missing")
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # what others read as well
         for field, kind in frame.dtypes:
             if kind == "variant":  # which other readers of Parquet do not know
                 frame = frame.withColumn(field, f.to_json(field))
-        writer = frame.withColumn("date", f.to_date("at")).writeStream.format("parquet").partitionBy("date", "type")
+        writer = frame.withColumn("date", f.to_date("at")).writeStream.format(self.format).partitionBy("date", "type")
         writer = writer.option("checkpointLocation", str(self.folder / CHECKPOINTS / name)).queryName(query or f"lake-{name}")
         writer = writer.trigger(**(trigger or {"processingTime": "1 minute"}))
-        return writer.start(str(self.folder / name / INCOMING))
+        try:
+            return writer.start(str(self.folder / name / (INCOMING if self.format == PARQUET else self.format)))
+        except Exception as error:
+            raise explained(error, self.format) from error
 
     def _check_checkpoint(self, table: str) -> None:
         """A new checkpoint counts batches from 0, and those of the old one were committed under these numbers."""
@@ -82,10 +91,12 @@ class Lake:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        return [table.name for table in tables(self.folder)]
+        return sorted((*(table.name for table in tables(self.folder)), *other_tables(self.folder)))
 
     def table(self, spark: SparkSession, name: str = RAW, columns: str = "") -> DataFrame:
         """What a table has now. `columns`: typed columns of what is open in it, `no2 double, name string`."""
+        if (kind := format_of(self.folder / name)) not in ("", PARQUET):
+            return typed(self._other(spark, name, kind), parse_columns(columns))
         found = self._table(name)
         files = found.visible()
         if not files:
@@ -98,17 +109,24 @@ class Lake:
         from pyspark.sql import functions as f
 
         made = []
-        for table in tables(self.folder):
-            if not table.visible():
-                continue
-            frame = self.table(spark, table.name)
+        filled = [table.name for table in tables(self.folder) if table.visible()]
+        for name in (*filled, *other_tables(self.folder)):
+            frame = self.table(spark, name)
             if OPEN in frame.columns:
                 frame = typed(frame, parse_columns(columns)).withColumn(OPEN, f.parse_json(OPEN))
-            frame.createOrReplaceTempView(table.name)
-            made.append(table.name)
+            frame.createOrReplaceTempView(name)
+            made.append(name)
         return made
 
+    def _other(self, spark: SparkSession, name: str, kind: str) -> DataFrame:
+        try:
+            return spark.read.format(kind).load(str(self.folder / name / kind))
+        except Exception as error:
+            raise explained(error, kind) from error
+
     def _table(self, name: str) -> Table:
+        if (kind := format_of(self.folder / name)) not in ("", PARQUET):
+            raise not_ours(name, kind)
         for table in tables(self.folder):
             if table.name == name:
                 return table

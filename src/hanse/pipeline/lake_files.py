@@ -46,7 +46,8 @@ GRACE_S: Final = 3600.0  # how long a file that does not count any more stays, f
 SMALL_BYTES: Final = 64 * 2**20  # files below this are put together
 LARGE_BYTES: Final = 256 * 2**20  # and not beyond that
 VERSIONS_KEPT: Final = 10
-ROWS_PER_GROUP: Final = 500_000
+ROWS_PER_GROUP: Final = 100_000
+_ORDER: Final = ("node", "id", "offset")  # so that who looks for one entity finds it in few row groups
 _METADATA: Final = "_spark_metadata"
 _VERSION: Final = re.compile(r"(\d{8})\.json")
 _BATCH: Final = re.compile(r"(\d+)(?:\.compact)?")
@@ -182,8 +183,8 @@ class Table:
             by_schema.setdefault(table.schema.remove_metadata(), []).append(table.replace_schema_metadata(None))
         for tables in by_schema.values():
             whole = pa.concat_tables(tables)
-            if {"node", "offset"} <= set(whole.schema.names):
-                whole = whole.sort_by([("node", "ascending"), ("offset", "ascending")])
+            if order := [(name, "ascending") for name in _ORDER if name in whole.schema.names]:
+                whole = whole.sort_by(order)
             path = f"{DATA}/{group[0].place}/{uuid.uuid4()}.parquet"
             _put(self.folder / path, whole)
             yield path

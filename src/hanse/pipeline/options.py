@@ -26,7 +26,7 @@ TOKEN: Final = "HANSE_TOKEN"  # the environment variable of the driver that is t
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "header"})  # set by Spark itself, or for other parts of it
 _SOURCE: Final = (
     "nodes", "node", "types", "attributes", "scopes", "area", "qualityQ", "from", "until", "token", "tenant", "columns", "model",
-    "context", "location", "maxRecordsPerTrigger", "recordsPerPartition", "startingOffsets", "failOnDataLoss", "patience",
+    "context", "location", "past", "maxRecordsPerTrigger", "recordsPerPartition", "startingOffsets", "failOnDataLoss", "patience",
 )  # fmt: skip
 _SINK: Final = (
     "node", "nodes", "token", "tenant", "deadLetters", "entitiesPerRequest", "inFlight", "patience", "context", "update",
@@ -49,6 +49,7 @@ class SourceOptions(Struct, frozen=True):
     model: str = ""
     context: str = ""
     location: bool = True
+    past: bool = False
     records_per_trigger: int = RECORDS_PER_TRIGGER
     records_per_partition: int = RECORDS_PER_PARTITION
     starting: str = "earliest"
@@ -70,6 +71,7 @@ class SourceOptions(Struct, frozen=True):
             model=options.get("model", ""),
             context=options.get("context", ""),
             location=_flag(options, "location", default=True),
+            past=_flag(options, "past", default=False),
             records_per_trigger=_number(options, "maxRecordsPerTrigger", RECORDS_PER_TRIGGER),
             records_per_partition=_number(options, "recordsPerPartition", RECORDS_PER_PARTITION),
             starting=starting,

@@ -51,6 +51,7 @@ from hanse.model import InvalidInput
 from hanse.pipeline.capsules import Capsule, Selector
 from hanse.pipeline.capsules.places import seconds
 from hanse.pipeline.kinds import Section, place_in_words
+from hanse.pipeline.lake_formats import PARQUET, checked_format
 from hanse.pipeline.options import SinkOptions, SourceOptions
 
 RAW: Final = "raw"
@@ -66,8 +67,11 @@ class InLake(Struct, frozen=True, forbid_unknown_fields=True):
 
     folder: str
     tables: tuple[str, ...] = (RAW,)
+    format: str = PARQUET  # of the tables: delta and iceberg need their jars on Spark's class path
+    past: bool = False  # whether raw has what a node needs to answer from it (`hanse.pipeline.past`)
 
     def __post_init__(self) -> None:
+        checked_format(self.format)
         if unknown := sorted(set(self.tables) - set(TABLES)):
             raise InvalidInput(f"there is no table {unknown[0]!r}; there are {', '.join(TABLES)}", place="lake")
 
@@ -137,7 +141,7 @@ def load(file: str | Path) -> Pipeline:
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"a pipeline's name has letters, digits, -, _ and ., not {name!r}", place=str(path))
     beside = path.resolve().parent
-    lake = pipeline.lake and InLake(str(beside / pipeline.lake.folder), pipeline.lake.tables)
+    lake = pipeline.lake and msgspec.structs.replace(pipeline.lake, folder=str(beside / pipeline.lake.folder))
     folder = str(beside / (pipeline.folder or path.stem + SUFFIX))
     collectors = tuple(Collecting(one.name, str(beside / one.mapping), str(beside / one.path)) for one in pipeline.collectors)
     return msgspec.structs.replace(pipeline, name=name, folder=folder, lake=lake, collectors=collectors)

@@ -198,7 +198,8 @@ class _Run:
         lake = self._pipeline.lake
         tables = lake.tables if lake is not None else ()
         if RAW in tables:
-            yield _Stream("lake-raw", lambda: self._into_lake(self._records({}), RAW))
+            past = {"past": "true"} if lake is not None and lake.past else {}
+            yield _Stream("lake-raw", lambda: self._into_lake(self._records(past), RAW))
         if QUALIFIED in tables:
             yield _Stream("lake-qualified", lambda: self._into_lake(self._qualified(), QUALIFIED))
         for capsule in self._pipeline.capsules:
@@ -266,7 +267,8 @@ class _Run:
         from hanse.pipeline.lake import Lake
 
         assert self._pipeline.lake is not None
-        return Lake(self._pipeline.lake.folder).write(frame, table, trigger=self._trigger, query=f"lake-{table}")
+        lake = Lake(self._pipeline.lake.folder, self._pipeline.lake.format)
+        return lake.write(frame, table, trigger=self._trigger, query=f"lake-{table}")
 
     # --- how it goes ------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ import msgspec
 from msgspec import Struct
 
 from hanse.model import InvalidInput
+from hanse.pipeline.past import PAST, past_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,9 +122,10 @@ def _checked(columns: list[Column]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def ddl(columns: Sequence[Column] = ()) -> str:
-    """The schema of the source, as Spark reads it."""
-    return ", ".join((*(f"`{name}` {kind}" for name, kind in FIXED.items()), *(f"`{one.name}` {one.type}" for one in columns)))
+def ddl(columns: Sequence[Column] = (), *, past: bool = False) -> str:
+    """The schema of the source, as Spark reads it; with `past`, what `hanse.pipeline.past` adds."""
+    fixed = FIXED | PAST if past else FIXED
+    return ", ".join((*(f"`{name}` {kind}" for name, kind in fixed.items()), *(f"`{one.name}` {one.type}" for one in columns)))
 
 
 def with_variant(frame: DataFrame, column: str = "attributes") -> DataFrame:
@@ -148,9 +150,12 @@ _texts = msgspec.json.Decoder(list[str]).decode
 
 
 class Layout:
-    """Makes batches of the source's schema. `context`: what names are shortened by, as text; "" is the core context."""
+    """Makes batches of the source's schema. `context`: what names are shortened by, as text; "" is the core context.
 
-    def __init__(self, columns: tuple[Column, ...] = (), context: str = "") -> None:
+    `past_of`: a tenant, whose records are to have what `hanse.pipeline.past` adds.
+    """
+
+    def __init__(self, columns: tuple[Column, ...] = (), context: str = "", past_of: str | None = None) -> None:
         import pyarrow as pa
 
         self._columns = columns
@@ -166,7 +171,9 @@ class Layout:
         }
         self._typed = {one.name: _READERS[one.type] for one in columns}
         of_columns = [(one.name, kinds[one.type]) for one in columns]
-        self.schema = pa.schema([*((name, kinds[kind]) for name, kind in FIXED.items()), *of_columns])
+        self._past_of = past_of
+        fixed = FIXED if past_of is None else FIXED | PAST
+        self.schema = pa.schema([*((name, kinds[kind]) for name, kind in fixed.items()), *of_columns])
 
     def batch(self, node: str, sent: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
@@ -198,6 +205,8 @@ class Layout:
             _times(observed),
             pa.array(attributes, pa.binary()).cast(pa.string()),
         ]
+        if self._past_of is not None:
+            made += past_columns(sent, self._past_of)
         made += (pa.array(typed[one.name], self.schema.field(one.name).type) for one in self._columns)
         return pa.RecordBatch.from_arrays(made, schema=self.schema)
 

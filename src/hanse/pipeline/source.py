@@ -14,6 +14,7 @@ Options (all but `nodes` can be left out):
 - `columns`: typed columns, `no2 double, name string`; `model`: a data model (a JSON Schema: a file, its text, or the name of a
   type that the first node has a model of) whose attributes become typed columns; see `hanse.pipeline.schema`;
 - `context`: an @context (a file or its text) by which names are meant and shortened; `location`: false leaves places out;
+  `past`: true adds what a node needs to answer from the records (`hanse.pipeline.past`);
 - `token`: a bearer token (else HANSE_TOKEN of the driver); `tenant`;
 - `maxRecordsPerTrigger` (200,000), shared by the nodes as they lag; `recordsPerPartition` (50,000): not to be changed while a
   query is to go on from its checkpoint with a sink that goes by partitions;
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from hanse.pipeline.sink import BatchSink, StreamSink
 
 LOG: Final = "/hanse/v1/log"
-PAGE: Final = 10_000  # records in one answer of a node
+PAGE: Final = 25_000  # records in one answer of a node
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 _SCHEMA: Final = "application/schema+json"
 
@@ -65,7 +66,8 @@ class HanseDataSource(DataSource):
         return "hanse"
 
     def schema(self) -> str:
-        return ddl(_columns(SourceOptions.of(self.options)))
+        options = SourceOptions.of(self.options)
+        return ddl(_columns(options), past=options.past)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         return LogReader(SourceOptions.of(self.options))
@@ -104,7 +106,8 @@ class _Reading:
         self.columns = _columns(options)
         self.patience_s = patience_s
         context = context_of(options.context)
-        self.params = dict(options.filters) | ({"places": "true"} if options.location else {})
+        flags = {"places": options.location, "past": options.past}
+        self.params = dict(options.filters) | {name: "true" for name, is_set in flags.items() if is_set}
         for name in ("type", "attrs"):
             if name in self.params:  # by the user's @context, which the node need not know
                 self.params[name] = ",".join(context.expand_term(one.strip()) for one in self.params[name].split(","))
@@ -129,7 +132,7 @@ class _Reading:
         import pyarrow as pa
 
         assert isinstance(part, Range)
-        layout = Layout(self.columns, self.options.context)
+        layout = Layout(self.columns, self.options.context, self.options.tenant if self.options.past else None)
         wire = self.wire(part.node)
         with ThreadPoolExecutor(1) as ahead:
             coming = ahead.submit(self._page, wire, part, part.after)

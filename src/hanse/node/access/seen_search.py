@@ -28,6 +28,7 @@ from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, matches
 from hanse.ngsild.selection import types_match
 from hanse.ngsild.temporal import SCOPE
 from hanse.node.access.views import Sight
+from hanse.node.store.beside import WHOLE, prepare
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
 from hanse.node.store.search import Found, Searcher
 from hanse.policies import Decision, Resource
@@ -39,8 +40,9 @@ ENDED: Final = "ended "  # before the ids of entities that were there before oth
 _VIEWS: Final = (
     """CREATE TEMP VIEW temporal_entities AS SELECT * FROM main.temporal_entities WHERE hanse_whole(id)""",
     """CREATE TEMP VIEW history AS SELECT seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us,
-    deleted_us, hanse_seen(entity, attribute, instance) AS instance FROM main.history
+    deleted_us, hanse_seen(entity, attribute, instance) AS instance FROM {past}
     WHERE hanse_may(entity, attribute, instance)""",
+    """CREATE TEMP VIEW past_names AS SELECT * FROM main.past_names WHERE hanse_named(entity, attribute)""",
     """CREATE TEMP VIEW log AS SELECT * FROM main.log WHERE hanse_logged(entity, type_set, scopes, kind, first_seq, rows)""",
 )
 _instance = msgspec.json.Decoder(dict[str, Any]).decode
@@ -53,6 +55,8 @@ T = TypeVar("T")
 class SeeingSearcher(Searcher):
     """One reading connection, used by one thread, for one principal at a time."""
 
+    past = "main.history"  # the past as it is
+
     def __init__(self, connection: sqlite3.Connection, query_ms_max: int) -> None:
         super().__init__(connection, query_ms_max)
         self._sight: Sight | None = None
@@ -63,12 +67,13 @@ class SeeingSearcher(Searcher):
             ("hanse_whole", self._is_seen, 1),
             ("hanse_may", self._may, 3),
             ("hanse_seen", self._seen, 3),
+            ("hanse_named", self._is_named, 2),
             ("hanse_logged", self._is_logged, 6),
         ):
             connection.create_function(name, arguments, self._told(function))
         connection.execute("PRAGMA query_only=OFF")
         for view in _VIEWS:
-            connection.execute(view)
+            connection.execute(view.format(past=self.past))
         connection.execute("PRAGMA query_only=ON")
 
     def look(self, sight: Sight, work: Callable[[], T]) -> T:
@@ -233,14 +238,15 @@ class SeeingSearcher(Searcher):
         entire = self.sight.policies.decide(self.sight.principal, "read", whole)
         if entire.is_forbidden:
             return False
-        names = list(self._attributes_of(id_))
+        names = {*self._attributes_of(id_), *self._gone_attributes_of(id_)}
         return any(map(_shows, (self._decision(id_, name) for name in names))) if names else entire.allowed
 
     def _attributes_of(self, id_: str) -> Iterator[str]:
         name = ""
         while True:
             row = self.connection.execute(
-                "SELECT attribute FROM main.history WHERE entity = ? AND attribute > ? ORDER BY attribute LIMIT 1", (id_, name)
+                f"SELECT attribute FROM {self.past} WHERE entity = ? AND attribute > ? ORDER BY attribute LIMIT 1",  # noqa: S608
+                (id_, name),
             ).fetchone()
             if row is None:
                 return
@@ -248,10 +254,18 @@ class SeeingSearcher(Searcher):
             if name != SCOPE:
                 yield name
 
+    def _gone_attributes_of(self, id_: str) -> Iterator[str]:
+        """Those of which age has left nothing: what they were hidden by is hidden still."""
+        rows = self.connection.execute("SELECT DISTINCT attribute FROM main.past_names WHERE entity = ?", (id_,))
+        return (name for (name,) in rows)
+
     def _may(self, id_: str, attribute: str, instance: bytes) -> bool:
         if attribute == SCOPE:
             return self._whole(id_) is not None  # scopes are the entity's, and whether that is seen is asked of it
         return _shows(self._about(id_, attribute, instance))
+
+    def _is_named(self, id_: str, attribute: str) -> bool:
+        return _shows(self._decision(id_, attribute))
 
     def _about(self, id_: str, attribute: str, instance: bytes) -> Decision | None:
         part = self._part(id_, attribute) if attribute == LOCATION else None
@@ -280,6 +294,16 @@ class SeeingSearcher(Searcher):
         if not names:
             return kind != "updated" and entire.allowed
         return any(name != SCOPE and _shows(self._decision(id_, name)) for (name,) in names)
+
+
+class SeeingWholeSearcher(SeeingSearcher):
+    """One that can have rows of the past beside those of the store."""
+
+    past = WHOLE
+
+    def __init__(self, connection: sqlite3.Connection, query_ms_max: int) -> None:
+        prepare(connection)
+        super().__init__(connection, query_ms_max)
 
 
 def _shows(decision: Decision | None) -> bool:

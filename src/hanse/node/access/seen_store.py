@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from hanse.node.access.errors import Forbidden
-from hanse.node.access.seen_search import SeeingSearcher
+from hanse.node.access.seen_search import SeeingSearcher, SeeingWholeSearcher
 from hanse.node.entity_maps import KIND as ENTITY_MAP
 from hanse.node.store import DeleteDocument, PutDocument, Store
 from hanse.node.store.history_writes import (
@@ -45,6 +45,7 @@ class SeenStore(Store):
         self._real = store
         self._sight = sight
         self.measure = store.measure
+        self.lake = store.lake
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -70,6 +71,10 @@ class SeenStore(Store):
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._look(lambda searcher: work(searcher.connection))
+
+    def whole(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        searcher = self._real.here(SeeingWholeSearcher)
+        return searcher.look(self._sight, lambda: work(searcher.connection))
 
     async def _look(self, work: Callable[[SeeingSearcher], T]) -> T:
         return await self._real.in_thread(SeeingSearcher, lambda searcher: searcher.look(self._sight, lambda: work(searcher)))

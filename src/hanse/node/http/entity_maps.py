@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity_maps import represent_map
 from hanse.ngsild.errors import BadRequestData
@@ -13,8 +11,8 @@ from hanse.ngsild.parameters import parse_query
 from hanse.ngsild.temporal_parsing import parse_temporal
 from hanse.ngsild.uris import check_uri
 from hanse.node.entity_maps import HEADER, IDS_MAX, lifetime, location
+from hanse.node.history import History
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
-from hanse.node.store.history_search import find
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -41,9 +39,7 @@ async def create_temporal(call: Call) -> ASGIApp:
     params = {name: text for name, text in call.params.items() if name not in TIME}
     asked = parse_query(params, await call.context(), call.node.settings.limits, call.criteria)
     _check_selective(call)
-    asked = msgspec.structs.replace(asked, limit=IDS_MAX + 1, offset=0, count=False)
-    measure = call.tenant.measure
-    ids = (await call.tenant.store.read(lambda connection: find(connection, asked, temporal, measure=measure))).ids
+    ids = await History(call.tenant.store).ids(asked, temporal, IDS_MAX + 1)
     return shown(call, await call.tenant.entity_maps.freeze(ids, lifetime(call)), status=201)
 
 

@@ -42,6 +42,7 @@ WAIT_S_MAX: Final = 60.0
 LOOK_S: Final = 0.25  # a change that was on its way to the disk when the waiting began tells nobody: look again, too
 _PARAMS: Final = (
     "after", "upto", "limit", "wait", "type", "attrs", "scopeQ", "area", "qualityQ", "since", "until", "places",
+    "past",
 )  # fmt: skip
 
 
@@ -93,6 +94,7 @@ async def _wanted(call: Call) -> Wanted:
         since_us=_time(params, "since"),
         until_us=_time(params, "until"),
         places=call.flag("places"),
+        past=call.flag("past"),
     )
 
 

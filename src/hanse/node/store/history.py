@@ -21,12 +21,13 @@ from hanse.ngsild.aggregation import FIRST_US, LAST_US, Aggregation, aggregate
 from hanse.ngsild.entity import Instance
 from hanse.ngsild.temporal import SCOPE, Evolution, Page, Series, gone, instance_value
 from hanse.ngsild.temporal_parsing import TemporalQuery, TimeProperty, to_text
+from hanse.node.store.removed import forget_removed
 
 DEFAULT_DATASET: Final = "@none"
 BY_DEFAULT: Final = "coalesce(observed_us, modified_us)"
 ALL: Final = -1
 
-_ENDED: Final = "ended "  # no id begins like that
+ENDED: Final = "ended "  # no id begins like that
 
 _SCHEMA: Final = (
     f"CREATE INDEX IF NOT EXISTS history_by_time ON history(entity, attribute, dataset, {BY_DEFAULT})",
@@ -35,14 +36,15 @@ _SCHEMA: Final = (
     f"""CREATE TRIGGER IF NOT EXISTS temporal_entity_returns AFTER UPDATE OF deleted_us ON temporal_entities
     WHEN NEW.deleted_us IS NULL AND OLD.deleted_us IS NOT NULL
     BEGIN
-        UPDATE history SET entity = '{_ENDED}' || entity WHERE entity = NEW.id;
+        UPDATE history SET entity = '{ENDED}' || entity WHERE entity = NEW.id;
+        DELETE FROM past_names WHERE entity = NEW.id;
         UPDATE temporal_entities SET created_us = NEW.modified_us WHERE id = NEW.id;
     END""",  # noqa: S608
 )
 _PURGE: Final = f"""DELETE FROM history WHERE seq IN (
     SELECT seq FROM (
         SELECT h.seq FROM temporal_entities AS e JOIN history AS h ON h.entity = e.id WHERE e.deleted_us IS NOT NULL
-        UNION ALL SELECT seq FROM history WHERE entity >= '{_ENDED}' AND entity < '{_ENDED}' || char(1114111))
+        UNION ALL SELECT seq FROM history WHERE entity >= '{ENDED}' AND entity < '{ENDED}' || char(1114111))
     WHERE seq < coalesce((SELECT first_seq FROM log ORDER BY offset LIMIT 1), 1 << 62) LIMIT ?)"""  # noqa: S608
 _TIME: Final[dict[TimeProperty | None, tuple[str, str]]] = {  # the column, and which instances have it
     None: (BY_DEFAULT, "deleted_us IS NULL"),
@@ -64,11 +66,13 @@ def ensure(connection: sqlite3.Connection) -> None:
 def purge(connection: sqlite3.Connection, rows: int) -> None:
     """Remove some of what belongs to entities that are no more, as far as the log does not need it."""
     connection.execute(_PURGE, (rows,))
-    connection.execute(
+    over = connection.execute(
         """DELETE FROM temporal_entities WHERE id IN (SELECT id FROM temporal_entities AS e WHERE deleted_us IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM history WHERE entity = e.id) LIMIT ?)""",
+        AND NOT EXISTS (SELECT 1 FROM history WHERE entity = e.id) LIMIT ?) RETURNING id""",
         (rows,),
-    )
+    ).fetchall()
+    for (id_,) in over:
+        forget_removed(connection, id_)
 
 
 class Wanted(Struct, frozen=True):
@@ -133,6 +137,12 @@ def attributes(connection: sqlite3.Connection, id_: str) -> Iterator[str]:
             return
         name = row[0]
         yield name
+
+
+def names(connection: sqlite3.Connection, id_: str) -> set[str]:
+    """The same, with those of which nothing is left here."""
+    rows = connection.execute("SELECT DISTINCT attribute FROM past_names WHERE entity = ?", (id_,))
+    return {*attributes(connection, id_), *(name for (name,) in rows)}
 
 
 def datasets(connection: sqlite3.Connection, id_: str, attribute: str) -> list[str | None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -96,6 +96,31 @@ def find(
     found = _page((row[0] for row in rows if row[4] or check(row)), query)
     found.windows = windows
     return found
+
+
+class Head(NamedTuple):
+    """What is known of an entity as a whole."""
+
+    id: str
+    types: tuple[str, ...]
+    created_us: int
+    modified_us: int  # when its types or scopes were set last
+
+
+def heads(connection: sqlite3.Connection, selectors: Sequence[EntitySelector], only: Sequence[str] | None = None) -> list[Head]:
+    """The entities with a past that selectors name, `only` among these: all that `find` might find, whoever asks."""
+    parts = [_Condition("e.deleted_us IS NULL", [])]
+    if selectors:
+        connection.create_function(_PATTERN, 2, _pattern_found, deterministic=True)
+        parts.append(_joined(" OR ", [_selector(selector) for selector in selectors]))
+    if only is not None:
+        parts.append(_Condition("e.id IN (SELECT value FROM json_each(?))", [_encode(only).decode()]))
+    where = _joined(" AND ", parts)
+    rows = connection.execute(
+        f"SELECT e.id, e.types, e.created_us, e.modified_us FROM main.temporal_entities AS e WHERE {where.text}",  # noqa: S608
+        where.values,
+    )
+    return [Head(id_, _decode_names(types), created_us, modified_us) for id_, types, created_us, modified_us in rows]
 
 
 def _page(ids: Iterator[str], query: EntityQuery) -> FoundIds:

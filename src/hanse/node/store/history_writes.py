@@ -18,6 +18,7 @@ from hanse.ngsild.temporal import SCOPE, gone, patched
 from hanse.ngsild.temporal_parsing import to_text, to_us
 from hanse.node.store.connection import Writer
 from hanse.node.store.history import BY_DEFAULT, datasets, is_known
+from hanse.node.store.removed import forget_removed, note_instances, note_series
 from hanse.node.store.writes import Write, new_instance_id
 
 _ADD: Final = """INSERT INTO history
@@ -35,6 +36,7 @@ def forget(connection: sqlite3.Connection, id_: str) -> None:
     """Remove everything that is known of an entity's past."""
     connection.execute("DELETE FROM history WHERE entity = ?", (id_,))
     connection.execute("DELETE FROM temporal_entities WHERE id = ?", (id_,))
+    forget_removed(connection, id_)
 
 
 def scopes_row(id_: str, scopes: tuple[str, ...], at: str) -> tuple[object, ...]:
@@ -85,11 +87,12 @@ class AddInstances(Struct):
         observed_us = to_us(instance.get("observedAt", ""))
         dataset = instance.get("datasetId")
         if observed_us is not None:
-            connection.execute(
+            replaced = connection.execute(
                 f"""DELETE FROM history WHERE entity = ? AND attribute = ? AND dataset IS ? AND {BY_DEFAULT} = ?
-                AND observed_us IS NOT NULL AND deleted_us IS NULL""",  # noqa: S608
+                AND observed_us IS NOT NULL AND deleted_us IS NULL RETURNING instance_id""",  # noqa: S608
                 (self.id, name, dataset, observed_us),
-            )
+            ).fetchall()
+            note_instances(connection, self.id, name, (instance_id for (instance_id,) in replaced))
         row = (self.id, name, dataset, new_instance_id(), observed_us, at_us, at_us, None, _encode(_kept(instance)))
         connection.execute(_ADD, row)
 
@@ -123,6 +126,7 @@ class RemoveAttribute(Struct, frozen=True):
         connection.flush()
         self.check(connection)
         connection.execute(f"DELETE FROM history WHERE {self._which}", self._values)  # noqa: S608
+        note_series(connection, self.id, self.attribute, self.dataset, every=self.every)
 
     @property
     def _which(self) -> str:
@@ -199,6 +203,7 @@ class ChangeInstance(Struct):
             "UPDATE history SET observed_us = ?, modified_us = ?, deleted_us = NULL, instance = ? WHERE seq = ?",
             (to_us(instance.get("observedAt", "")), to_us(self.at), _encode(instance), self.seq),
         )
+        note_instances(connection, self.id, self.attribute, (self.instance_id,))
 
     def _changed(self, connection: sqlite3.Connection) -> Instance:
         created_us, dataset, raw = connection.execute(
@@ -223,6 +228,7 @@ class RemoveInstance(Struct):
         connection.flush()
         self.check(connection)
         connection.execute("DELETE FROM history WHERE seq = ?", (self.seq,))
+        note_instances(connection, self.id, self.attribute, (self.instance_id,))
 
 
 def _found(connection: sqlite3.Connection, id_: str, attribute: str, instance_id: str, seq: int | None) -> int:

@@ -29,6 +29,11 @@ PAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # of attributes, after which a page en
 BLOCK: Final = 1_000  # records between two looks at how many bytes there are
 
 _COLUMNS: Final = "l.offset, l.at_us, l.kind, l.operation, l.entity, l.type_set, l.scopes"
+# what the past is made of, for who keeps it elsewhere: also the id of the instance, and of what kind a deleted one was
+_PAST: Final = """format('{"name":%s,"id":%s,%s%s}', json_quote(h.attribute), json_quote(h.instance_id),
+    iif(h.dataset IS NULL, '', '"dataset":' || json_quote(h.dataset) || ','),
+    iif(h.deleted_us IS NULL, '"instance":' || CAST(h.instance AS TEXT),
+        '"kind":' || json_quote(json_extract(CAST(h.instance AS TEXT), '$.type'))))"""
 _ATTRIBUTE: Final = """iif(h.deleted_us IS NULL AND h.dataset IS NULL,
     format('{"name":%s,"instance":%s}', json_quote(h.attribute), h.instance),
     '{"name":' || json_quote(h.attribute) || iif(h.deleted_us IS NULL, ',"instance":' || CAST(h.instance AS TEXT), '')
@@ -57,6 +62,8 @@ class LoggedAttribute(Struct, frozen=True, omit_defaults=True):
     name: str
     instance: Instance | None = None  # as it became; None: deleted
     dataset: str | None = None
+    id: str | None = None  # of the instance; said if the past is asked for
+    kind: str | None = None  # what a deleted one was; likewise
 
 
 class LogRecord(Struct, frozen=True):
@@ -91,6 +98,7 @@ class Wanted(Struct, frozen=True):
     since_us: int | None = None
     until_us: int | None = None  # before this
     places: bool = False  # say where entities are
+    past: bool = False  # say what the past is made of
 
     @property
     def needs_places(self) -> bool:
@@ -187,7 +195,7 @@ def _statement(after: int, last: int, limit: int, wanted: Wanted, types: dict[in
     if wanted.until_us is not None:
         where.append("l.at_us < ?")
         values.append(wanted.until_us)
-    attributes = _ATTRIBUTES.replace("{among}", among)
+    attributes = _ATTRIBUTES.replace(_ATTRIBUTE, _PAST if wanted.past else _ATTRIBUTE).replace("{among}", among)
     columns = [_COLUMNS, attributes if among else f"coalesce({attributes}, '[]')"]
     if wanted.hides_places:
         columns.append(_OWN_PLACE)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _TABLES: Final = """
 CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -135,8 +135,36 @@ CREATE TABLE link_outbox(n INTEGER PRIMARY KEY, peer TEXT NOT NULL, keep INTEGER
 CREATE TABLE links(peer TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
 """
 
+_REMOVED: Final = """
+-- up to when the past was removed by age (see removed.py); of a database that has lost some of it nobody noted that
+CREATE TABLE past_floor(id INTEGER PRIMARY KEY CHECK (id = 1), modified_us INTEGER NOT NULL, latest_us INTEGER NOT NULL);
+INSERT INTO past_floor SELECT 1, now, now
+    FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) AS now)
+    WHERE EXISTS (SELECT 1 FROM log) AND coalesce((SELECT min(seq) FROM history), 2) > 1;
+
+-- which series there were, of what was removed by age; no datasetId is ''
+CREATE TABLE past_names(
+    entity TEXT NOT NULL,
+    attribute TEXT NOT NULL,
+    dataset TEXT NOT NULL,
+    PRIMARY KEY(entity, attribute, dataset)
+) WITHOUT ROWID;
+DROP TRIGGER IF EXISTS temporal_entity_returns;  -- it is made anew, and forgets these
+
+-- and what of it was removed by request: an instance, or what a series (every: all series of the attribute) had up to an offset
+CREATE TABLE past_removed(
+    entity TEXT NOT NULL,
+    attribute TEXT NOT NULL,
+    dataset TEXT,
+    instance_id TEXT,
+    every INTEGER NOT NULL,
+    upto INTEGER NOT NULL
+);
+CREATE INDEX past_removed_by_entity ON past_removed(entity);
+"""
+
 # what takes a database of the version before to the version at this place; the first one makes everything
-_STEPS: Final = (_TABLES, _FEDERATION)
+_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED)
 
 
 class StoreError(Exception):

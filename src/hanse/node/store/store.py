@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,6 +28,7 @@ from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.temporal import SCOPE
 from hanse.node.settings import StoreSection
 from hanse.node.store import outbox
+from hanse.node.store.beside import WholeSearcher
 from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.committing import Committer
 from hanse.node.store.connection import open_reader, open_writer
@@ -40,6 +41,9 @@ from hanse.node.store.search import Found, Searcher
 from hanse.node.store.times import now_us, to_us
 from hanse.node.store.upkeep import Upkeep
 from hanse.node.store.writes import Write
+
+if TYPE_CHECKING:
+    from hanse.node.lake import Question, TenantLake
 
 READERS: Final = 2
 RECENT_MAX: Final = 10_000  # entities that are kept decoded: those read or written last
@@ -61,6 +65,7 @@ class Store:
         self._temporary = temporary
         self._query_ms_max = query_ms_max
         self.measure: Measure = default_measure()  # what queries measure quality by
+        self.lake: TenantLake | None = None  # where the past is that is no longer here
         self._writer = writer = open_writer(path, durable=temporary is None)
         migrate(writer)
         ensure(writer)
@@ -231,6 +236,15 @@ class Store:
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run anything that only reads in a reader's thread, in one transaction, within the time a query may take."""
         return await self._read(lambda searcher: searcher.run(lambda: work(searcher.connection)))
+
+    async def read_past(self, work: Callable[[sqlite3.Connection], T], question: Question) -> T:
+        """The same for what reads `history`, which has what is asked for even if it is only in the lake."""
+        return await (self.read(work) if self.lake is None else self.lake.read(self, question, work))
+
+    def whole(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """In a thread of the lake: run something on a connection that can have rows of the past beside its own."""
+        searcher = self.here(WholeSearcher)
+        return searcher.run(lambda: work(searcher.connection))
 
     async def _read(self, work: Callable[[Searcher], T]) -> T:
         return await self.in_thread(Searcher, work)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from hanse.ngsild.temporal import SCOPE
 from hanse.node.settings import StoreSection
 from hanse.node.store.connection import Writer
-from hanse.node.store.history import purge
+from hanse.node.store.history import ENDED, purge
+from hanse.node.store.removed import note_names, raise_floor
 from hanse.node.store.times import now_us
 
 EVERY_WRITES: Final = 256
@@ -21,6 +23,7 @@ class Upkeep:
         self._history_us = settings.history_days * _DAY_US
         self._writes = EVERY_WRITES  # look once early
         self._rounds = 0
+        self._looked_at = 0  # up to this row of history nothing is left that ages
 
     def __call__(self, writer: Writer, writes: int) -> None:
         """With a batch of so many writes, in its transaction."""
@@ -41,7 +44,21 @@ class Upkeep:
             writer.execute("DELETE FROM log WHERE offset < ?", (min(last - self._log_max + 1, first + rows),))
 
     def _trim_history(self, writer: Writer, rows: int) -> None:
-        """Rows come nearly in order of time: those at the old end are looked at."""
+        """Rows come nearly in order of time: those at the old end are looked at. Scopes, which are few, stay as long as the
+        entity: they say where it was, also for what others have kept of its past.
+        """
         old = now_us() - self._history_us
-        seen = writer.execute("SELECT seq, modified_us FROM history ORDER BY seq LIMIT ?", (rows,)).fetchall()
-        writer.executemany("DELETE FROM history WHERE seq = ?", [(seq,) for seq, modified_us in seen if modified_us < old])
+        seen = writer.execute(
+            "SELECT seq, modified_us, max(modified_us, coalesce(observed_us, 0)), entity, attribute, dataset FROM history "
+            "WHERE seq > ? ORDER BY seq LIMIT ?",
+            (self._looked_at, rows),
+        ).fetchall()
+        gone = [row for row in seen if row[1] < old and row[4] != SCOPE]
+        if gone:
+            writer.executemany("DELETE FROM history WHERE seq = ?", [row[:1] for row in gone])
+            raise_floor(writer, old, max(row[2] for row in gone))
+            note_names(writer, (row[3:] for row in gone if not row[3].startswith(ENDED)))
+        for row in seen:
+            if row[1] >= old:
+                break
+            self._looked_at = row[0]
