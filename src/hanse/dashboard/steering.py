@@ -60,6 +60,14 @@ def topology_of(watch: Watch) -> Topology:
     return from_plain({"federation": terms, "nodes": sorted(nodes, key=lambda node: str(node["id"])), "links": links})
 
 
+async def terms_of(watch: Watch) -> dict[str, Any]:
+    """What all nodes of the federation agree on; `scopes` among it if they have a characterisation."""
+    try:
+        return dict((await _any_node(watch).request("GET", f"{API}/topology")).data["federation"])
+    except (NgsiLdClientError, InvalidInput, OSError):
+        return {}
+
+
 # --- links ------------------------------------------------------------------------------------------------------------
 
 
@@ -83,6 +91,11 @@ async def add_link(watch: Watch, link: TopologyLink) -> None:
         if time.monotonic() > end:
             raise InvalidInput(f"{a} and {b} both want the link, but have not come together; can {a} call {wish['to']}?")
         await asyncio.sleep(LOOK_S)
+
+
+async def want_link(watch: Watch, node: str, other: str) -> None:
+    """A node waits for another one to call."""
+    await client_of(watch, node).request("POST", LINKS, json={"node": other, "export": {}})
 
 
 async def _is_agreed(client: NodeClient, a: str, b: str) -> bool:
