@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -55,7 +56,10 @@ def dashboard_of(*nodes: str) -> Iterator[str]:
     """A `hanse dashboard` process, which ends with the block; gives its address."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     command = [sys.executable, "-m", "hanse", "dashboard", *nodes, "--port", str(port), "--no-open"]
-    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+    env = {
+        name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
+    }  # nicegui would play a test of its own
+    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=said, stderr=said, env=env) as process:
         try:
             end = time.monotonic() + WAIT_S
             while not _is_ready(url):
