@@ -16,12 +16,12 @@ import asyncio
 import json
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import hanse
-from bordeaux import measurements, scenario
+from bordeaux import days, measurements, scenario
 from bordeaux.context import (
     BOBS_Q,
     BOBS_QUALITY,
@@ -34,9 +34,10 @@ from bordeaux.context import (
     is_unhealthy,
     moment,
 )
+from bordeaux.days import Voice
 from bordeaux.index import UNHEALTHY
 from bordeaux.picture import draw
-from bordeaux.streets import STREETS, WINDOW, Report, Street, reports
+from bordeaux.streets import STREETS, Report, Street, reports
 from hanse.model import InvalidInput
 
 START: Final = "2004-11-15"
@@ -45,18 +46,12 @@ NATIVE: Final = STREETS[0]  # the street of the paper's listing
 SHOWN: Final = 6  # of the notifications that Bob gets
 
 
-class Voice:
-    """What is said on the way: on stdout, or on stderr if a program reads stdout."""
+class BobsVoice(Voice):
+    """With the first things that Bob hears."""
 
     def __init__(self, is_json: bool) -> None:
-        self._to = sys.stderr if is_json else sys.stdout
+        super().__init__(is_json)
         self._heard = 0
-
-    def say(self, text: str = "") -> None:
-        print(text, file=self._to, flush=True)
-
-    def title(self, text: str) -> None:
-        self.say(f"\n\033[1m{text}\033[0m" if self._to.isatty() else f"\n{text}")
 
     def heard(self, data: dict[str, Any]) -> None:
         self._heard += 1
@@ -69,9 +64,9 @@ class Voice:
 
 def main() -> int:
     given = arguments()
-    voice = Voice(given.json)
+    voice = BobsVoice(given.json)
     try:
-        since = day(given.since)
+        since = days.day(given.since)
         said = everything(since, given.days, voice)
     except InvalidInput as error:
         print(f"run.py: {error}", file=sys.stderr)
@@ -110,29 +105,15 @@ def arguments() -> argparse.Namespace:
     return ask.parse_args()
 
 
-def day(text: str) -> datetime:
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-    except ValueError:
-        raise InvalidInput(f"{text[:40]!r} is no day; write it like {START}") from None
-
-
-def everything(since: datetime, days: int, voice: Voice) -> list[Report]:
+def everything(since: datetime, number: int, voice: Voice) -> list[Report]:
     """What all streets say, in the order of time."""
     rows = measurements.read()
-    first, last = midnight_after(next(iter(rows)) + WINDOW), next(reversed(rows))
-    days_max = (last - since).days
-    if since < first or days_max < 1:
-        raise InvalidInput(
-            f"--from {since:%Y-%m-%d} cannot be played; take a day from {first:%Y-%m-%d} to {last - timedelta(days=1):%Y-%m-%d}"
-        )
-    if not 1 <= days <= days_max:
-        raise InvalidInput(f"--days {days} cannot be played from {since:%Y-%m-%d} on; take 1 to {days_max}")
+    days.check(rows, since, number)
     voice.title("Sensors beside a certified analyser: calibrate, estimate, qualify")
     said: list[Report] = []
     for street in STREETS:
         began = time.perf_counter()
-        found = list(reports(rows, street, since, since + timedelta(days=days)))
+        found = list(reports(rows, street, since, since + timedelta(days=number)))
         said += found
         unhealthy = sum(map(is_unhealthy, found))
         voice.say(
@@ -144,11 +125,7 @@ def everything(since: datetime, days: int, voice: Voice) -> list[Report]:
     return sorted(said, key=lambda report: report.statement.hour)
 
 
-def midnight_after(moment_: datetime) -> datetime:
-    return moment_.replace(hour=0) + timedelta(days=1)
-
-
-def play(said: list[Report], voice: Voice) -> scenario.Outcome:
+def play(said: list[Report], voice: BobsVoice) -> scenario.Outcome:
     """Start a node, publish everything, and hear what is heard."""
     with scenario.node() as url:
         voice.title(f"A node at {url}; the streets publish, Bob listens")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hanse.pipeline.capsules.air_quality import (
     CO_HOURS,
+    CO_HOURS_MIN,
     LEVELS,
     UNHEALTHY,
     Index,
@@ -17,6 +18,7 @@ from hanse.pipeline.capsules.air_quality import (
 
 __all__ = [
     "CO_HOURS",
+    "CO_HOURS_MIN",
     "LEVELS",
     "UNHEALTHY",
     "Index",

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from itertools import groupby
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
 
 from bordeaux.context import is_unhealthy, level_of_correctness, moment
 from bordeaux.measurements import HOUR
 from bordeaux.streets import Report
+from hanse.quality import Level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SHADES: Final = {"high": "#7fb6d9", "medium": "#cfe5f2", "low": "#f4d9d0", None: "#ffffff"}
-WORDS: Final = {"high": "correctness high", "medium": "medium", "low": "low", None: "not known"}
+KEYS: Final = {"high": "{} high", "medium": "medium", "low": "low", None: "not known"}
 LINE: Final = "#1a1a1a"
 TRUTH: Final = "#8a8a8a"
 MARK: Final = "#d55e00"
 LIMIT: Final = 100  # the last index that is not unhealthy for anyone
 
 
-def draw(by_street: Sequence[tuple[str, str, Sequence[Report]]], heard: Collection[tuple[str, str]], file: Path) -> None:
+ByStreet: TypeAlias = Sequence[tuple[str, str, Sequence[Report]]]
+
+
+class Shade(Struct, frozen=True):
+    """The criterion whose level is shown as shade, and how to find it."""
+
+    criterion: str
+    level: Callable[[Report], Level | None]
+
+
+CORRECTNESS: Final = Shade("correctness", level_of_correctness)
+
+
+def draw(by_street: ByStreet, heard: Collection[tuple[str, str]], file: Path, shade: Shade = CORRECTNESS) -> None:
     """A strip for each street: its title, its id and its reports. `heard` has the ids and times of what Bob was told."""
     import matplotlib as mpl
 
     file.parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({"date.converter": "concise"}):
-        _figure(by_street, heard).savefig(file, dpi=110)
+        _figure(by_street, heard, shade).savefig(file, dpi=110)
 
 
-def _figure(by_street: Sequence[tuple[str, str, Sequence[Report]]], heard: Collection[tuple[str, str]]) -> Figure:
+def _figure(by_street: ByStreet, heard: Collection[tuple[str, str]], shade: Shade) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -44,7 +60,7 @@ def _figure(by_street: Sequence[tuple[str, str, Sequence[Report]]], heard: Colle
     FigureCanvasAgg(figure)
     strips = figure.subplots(len(by_street), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, (title, id_, reports) in zip(strips, by_street, strict=True):
-        _strip(axes, reports, {time for street, time in heard if street == id_})
+        _strip(axes, reports, {time for street, time in heard if street == id_}, shade)
         axes.set_title(title, loc="left", fontsize=10)
     figure.supylabel("air quality index (US EPA)", fontsize=10)
     keys = [
@@ -52,15 +68,18 @@ def _figure(by_street: Sequence[tuple[str, str, Sequence[Report]]], heard: Colle
         Line2D([], [], color=TRUTH, linestyle=":", label="what the analyser says"),
         Line2D([], [], color=MARK, linewidth=0.8, linestyle="--", label="above: unhealthy for sensitive groups"),
         Line2D([], [], color=MARK, marker="v", linestyle="", label="Bob is told"),
-        *(Patch(facecolor=SHADES[level], edgecolor=TRUTH, linewidth=0.4, label=word) for level, word in WORDS.items()),
+        *(
+            Patch(facecolor=SHADES[level], edgecolor=TRUTH, linewidth=0.4, label=word.format(shade.criterion))
+            for level, word in KEYS.items()
+        ),
     ]
     figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False, fontsize=9)
     return figure
 
 
-def _strip(axes: Axes, reports: Sequence[Report], told: Collection[str]) -> None:
+def _strip(axes: Axes, reports: Sequence[Report], told: Collection[str], shade: Shade) -> None:
     hours, said, truth = _with_gaps(reports)
-    for level, run in groupby(reports, key=level_of_correctness):
+    for level, run in groupby(reports, key=shade.level):
         part = list(run)
         for first, last in _stretches([one.statement.hour for one in part]):
             axes.axvspan(first, last + HOUR, color=SHADES[level], linewidth=0)  # type: ignore[arg-type]

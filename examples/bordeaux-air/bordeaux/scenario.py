@@ -167,8 +167,13 @@ def drill(street: Street, reports: Sequence[Report]) -> Report:
 
 
 async def until_heard(hour: str, listeners: Sequence[Listener], tasks: Sequence[asyncio.Task[None]]) -> None:
+    await until_all(lambda: all(listener.heard and listener.heard[-1][1] == hour for listener in listeners), tasks)
+
+
+async def until_all(has_arrived: Callable[[], bool], tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for the test alarm; if a listener fails meanwhile, so does this."""
     end = asyncio.get_running_loop().time() + WAIT_S
-    while not all(listener.heard and listener.heard[-1][1] == hour for listener in listeners):
+    while not has_arrived():
         for task in tasks:
             if task.done():
                 task.result()
