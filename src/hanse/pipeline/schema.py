@@ -70,8 +70,9 @@ _SYNONYMS: Final = {
 }
 _OF_JSON_SCHEMA: Final = {"number": "double", "integer": "bigint", "boolean": "boolean"}
 _NOT_ATTRIBUTES: Final = frozenset({"id", "type", "@context", "scope", "location"})
-_SET_BY_NODE: Final = frozenset({"createdAt", "modifiedAt"})  # of an instance: the record says it
+_SET_BY_NODE: Final = ("createdAt", "modifiedAt")  # of an instance: the record says it
 _LOCATIONS_KEPT: Final = 50_000  # texts whose position is remembered, per worker
+_NAMES_KEPT: Final = 50_000  # URIs whose short names are remembered, per worker
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES: Final = ("value", "object", "json", "languageMap", "vocab", "valueList", "objectList", "vocabList", "jsonList")
 
@@ -146,7 +147,6 @@ class _Logged(Struct):
 
 _decode = msgspec.json.Decoder(list[_Logged]).decode
 _encode = msgspec.json.Encoder().encode
-_texts = msgspec.json.Decoder(list[str]).decode
 
 
 class Layout:
@@ -159,7 +159,7 @@ class Layout:
         import pyarrow as pa
 
         self._columns = columns
-        self._compact: Callable[[str], str] = context_of(context).compact_iri
+        self._short = _ShortNames(context_of(context).compact_iri)
         self._positions: dict[str, tuple[float | None, float | None]] = {}
         kinds = {
             "string": pa.string(),
@@ -216,7 +216,7 @@ class Layout:
         import pyarrow.compute as pc
 
         joined = pc.binary_join(sent, "\n").dictionary_encode()
-        sets = [[self._compact(name) for name in text.split("\n")] if text else [] for text in joined.dictionary.to_pylist()]
+        sets = [[self._short[name] for name in text.split("\n")] if text else [] for text in joined.dictionary.to_pylist()]
         types = pa.array(sets, pa.list_(pa.string())).take(joined.indices)
         first = pa.array([min(one, default="") for one in sets], pa.string()).take(joined.indices)
         return types, first
@@ -248,27 +248,45 @@ class Layout:
         attributes: dict[str, Any] = {}
         newest: str | None = None
         for one in _decode(text):
-            name, instance = self._compact(one.name), one.instance
-            plain = None if instance is None else self._instance(instance)
-            if plain is not None and (at := plain.get("observedAt")) is not None:
-                newest = at if newest is None or newest == at else _newer(newest, at)
+            name, instance = self._short[one.name], one.instance
+            if instance is not None:
+                self._simplify(instance)
+                at = instance.get("observedAt")
+                if at is not None:
+                    newest = at if newest is None or newest == at else _newer(newest, at)
             if name in attributes:
                 before = attributes[name]
-                attributes[name] = [*before, plain] if isinstance(before, list) else [before, plain]
+                attributes[name] = [*before, instance] if isinstance(before, list) else [before, instance]
             else:
-                attributes[name] = plain
+                attributes[name] = instance
         return attributes, newest
 
-    def _instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Names of sub-properties, which are URIs, become short, and what there is one of is no list."""
-        plain: dict[str, Any] = {}
-        for name, value in instance.items():
-            if ":" in name and isinstance(value, list):
-                many = [self._instance(one) if isinstance(one, dict) else one for one in value]
-                plain[self._compact(name)] = many[0] if len(many) == 1 else many
-            elif name not in _SET_BY_NODE:
-                plain[name] = value
-        return plain
+    def _simplify(self, instance: dict[str, Any]) -> None:
+        """In place: names of sub-properties, which are URIs, become short, and what there is one of is no list."""
+        for name in _SET_BY_NODE:
+            instance.pop(name, None)
+        for name in [name for name in instance if ":" in name]:
+            many = instance[name]
+            if isinstance(many, list):
+                del instance[name]
+                for one in many:
+                    if isinstance(one, dict):
+                        self._simplify(one)
+                instance[self._short[name]] = many[0] if len(many) == 1 else many
+
+
+class _ShortNames(dict[str, str]):
+    """Short names by URI, remembered: there are few, and each is in very many records."""
+
+    def __init__(self, compact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._compact = compact
+
+    def __missing__(self, uri: str) -> str:
+        if len(self) >= _NAMES_KEPT:
+            self.clear()
+        short = self[uri] = self._compact(uri)
+        return short
 
 
 def _newer(one: str, other: str) -> str:
