@@ -33,13 +33,14 @@ demo: setup      ## the main job, live: a node with devices and followers (SECON
 	$(PY) examples/smart-port/port.py --seconds $(SECONDS)
 	$(PY) examples/smart-port/share.py --seconds $(SECONDS)
 	$(PY) examples/bordeaux-air/run.py --days 14 --out out/demo
+	$(PY) examples/bordeaux-air/pipeline.py --days 3 --from 2004-11-22 --out out/demo/pipeline
 	$(HANSE) simulate run --topology cities --nodes 25 --workload hiking --clients 500 --plots out/demo/strategies
 	$(HANSE) scopes show examples/olympic-paris/characterisation.toml --picture out/demo/olympic-paris.svg
 	$(HANSE) simulate replay tests/data/disgb-1k
 	$(HANSE) simulate faults --seeds 25
 	$(HANSE) study mudebs --quick --out out/demo/mudebs
 	@echo
-	@echo "Look at out/demo: bordeaux-air.png, strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
+	@echo "Look at out/demo: bordeaux-air.png, pipeline/index.html, strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
 	@echo "Next: make demo SECONDS=600 and a browser on the page that it names; docs/quickstart.md; hanse simulate run --help."
 
 # The suite and its runner are somebody else's: SUITE is a checkout of it, RUNNER a program that takes --suite, --url and groups of
