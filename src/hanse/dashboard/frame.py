@@ -26,6 +26,7 @@ PLACES: Final = (
     Place("/map", "Map", "public", "Nodes, areas and moving clients; notifications as they travel"),
     Place("/simulator", "Simulator", "science", "Try strategies on a workload of your own, and see which one suits"),
     Place("/health", "Health", "monitor_heart", "Rates, queues against their bounds, dead letters"),
+    Place("/pipeline", "Pipeline", "schema", "Capsules on Spark with rates, lag and quality; the tables of the lake"),
 )
 
 _STYLE: Final = """
