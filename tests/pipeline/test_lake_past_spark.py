@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.cli.conftest import Ran
 from tests.node.laking import cut
 from tests.pipeline.filling import station, upsert
 from tests.serving import serving, settings_with
@@ -17,7 +19,7 @@ from hanse.node.store import Store
 from hanse.node.store.times import now_us
 from hanse.pipeline import register
 from hanse.pipeline.lake import Lake
-from hanse.pipeline.plan import InLake
+from hanse.pipeline.plan import InLake, load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,11 +81,9 @@ def test_a_node_answers_from_what_spark_has_written(tmp_path: Path, spark: Spark
 def test_another_format_goes_through_spark(tmp_path: Path, spark: SparkSession) -> None:
     """ORC comes with Spark: what holds for it holds for what needs jars, as far as that can be tried without them."""
     with serving() as url, hanse.connect_sync(url) as node:
-        upsert(node, [station(1, 41)])
-        lake = Lake(tmp_path / "lake", format="orc")
-        lake.write(log_of(spark, url), "raw", trigger={"availableNow": True}).awaitTermination()
-        upsert(node, [station(1, 42)])
-        lake.write(log_of(spark, url), "raw", trigger={"availableNow": True}).awaitTermination()
+        for value in (41, 42):
+            upsert(node, [station(1, value)])
+        Lake(tmp_path / "lake", format="orc").write(log_of(spark, url), trigger={"availableNow": True}).awaitTermination()
         with pytest.raises(InvalidInput, match="is there as orc"):
             Lake(tmp_path / "lake").write(log_of(spark, url), "raw")
     read = Lake(tmp_path / "lake")
@@ -110,3 +110,16 @@ def test_a_format_has_a_name() -> None:
     for wrong in ("", "Delta Lake", "incoming", "../x"):
         with pytest.raises(InvalidInput, match="a format is a name that Spark knows"):
             InLake("lake", format=wrong)
+
+
+def test_a_pipeline_writes_in_the_format_that_the_command_names(tmp_path: Path, hanse: Callable[..., Ran]) -> None:
+    (tmp_path / "p.toml").write_text('[source]\nnodes = "http://127.0.0.1:1"\n[lake]\nfolder = "lake"\n')
+    pipeline = load(tmp_path / "p.toml")
+    assert pipeline.lake is not None
+    assert pipeline.lake.format == "parquet"
+    changed = pipeline.with_format("delta").lake
+    assert changed is not None
+    assert changed.format == "delta"
+    ran = hanse("pipeline", "run", str(tmp_path / "p.toml"), "--format", "Delta Lake")
+    assert ran.code == 2
+    assert "a format is a name that Spark knows" in ran.err

@@ -39,6 +39,14 @@ def run(
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="Do all that is there, then end.")] = False,
     seconds: Annotated[float | None, typer.Option(help="End after so many seconds.", show_default=False)] = None,
+    table_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="The format of the lake's tables, whatever the file says: parquet, delta, iceberg.",
+            show_default=False,
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Run a pipeline, from where it was stopped; Ctrl-C, or `hanse pipeline stop`, ends it. Exit code 1 if a stream has failed.
@@ -51,6 +59,8 @@ def run(
     from hanse.pipeline.state import FAILED
 
     pipeline = load(file)
+    if table_format:
+        pipeline = pipeline.with_format(table_format)
     with _Telling(is_quiet=as_json) as telling:
         state = run_pipeline(pipeline, file=str(file), master=master, is_once=once, seconds=seconds, told=telling.told)
     if as_json:

@@ -119,6 +119,12 @@ class Pipeline(Struct, frozen=True, kw_only=True):
         if self.capsules and self.sink is None and (self.lake is None or DERIVED not in self.lake.tables):
             raise InvalidInput("what the capsules make goes nowhere: name a sink, or a lake with the table derived")
 
+    def with_format(self, name: str) -> Pipeline:
+        """The same, with tables of another format."""
+        if self.lake is None:
+            raise InvalidInput("a format is one of the lake's tables, and this pipeline writes no lake")
+        return msgspec.structs.replace(self, lake=msgspec.structs.replace(self.lake, format=name))
+
 
 def options_of(given: Mapping[str, Any]) -> dict[str, str]:
     """As Spark takes them: all are texts; lists are joined by commas."""
