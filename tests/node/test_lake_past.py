@@ -361,6 +361,23 @@ def test_what_was_removed_or_changed_on_purpose_does_not_come_back(tmp_path: Pat
     asyncio.run(run())
 
 
+def test_an_entity_that_began_anew_has_nothing_of_the_one_before(tmp_path: Path) -> None:
+    async def run() -> None:
+        whole = Store.open(tmp_path / "whole")
+        for number, step in [
+            (0, put("urn:1", 0)), (1, put("urn:1", 1)), (2, put("urn:1", 2)), (2, ("delete", "urn:1")),
+            (2, put("urn:1", 3)), (2, put("urn:1", 4)), (3, put("urn:1", 5)), (5, put("urn:1", 6)),
+        ]:  # fmt: skip
+            await do(whole, number, step)  # a life ends and another begins in the same microsecond
+        land(tmp_path / "lake", records(whole), 0)
+        made = await beside(tmp_path, whole, 4)
+        for store in (made.whole, made.part):
+            assert values(await History(store).retrieve("urn:1", EVER, View())) == [3, 4, 5, 6]
+        await made.close()
+
+    asyncio.run(run())
+
+
 def test_a_question_reads_the_files_that_may_have_something_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         happened = [put(id_, 1, 0) for _ in range(30) for id_ in ("urn:1", "urn:3")]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 TABLE: Final = "raw"
 LOOK_AGAIN_S: Final = 5.0
 FEW_IDS: Final = 1_000  # of so many it is looked up where each could be
+RECORDS_AT_ONCE: Final = 10_000  # that are in memory as they are
 _NEEDED: Final = ("node", "offset", "at", "kind", "id", *PAST)
 _SMALL: Final = ["node", "tenant", "offset", "at", "kind", "id", "pastFrom", "pastUntil"]
 _TEXTS: Final = ("typeId", "id", "node")
@@ -135,7 +136,7 @@ class Catalogue:
         return found
 
     def records(self, groups: Iterable[Group], tenant: str, question: Question, ids: Iterable[str]) -> Iterator[list[Record]]:
-        """The records of these entities that may have something to a question, row group by row group."""
+        """The records of these entities that may have something to a question, some at a time."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -146,9 +147,7 @@ class Catalogue:
                 small = small.filter(pc.is_in(small["id"], value_set=wanted))
                 small = _in_time(small, question.span)
                 if len(small):  # only now what is large
-                    past = file.read_row_group(group.number, columns=["past"], use_threads=False)["past"].take(small[_ROW])
-                    listed = zip(_listed(small), past.to_pylist(), strict=True)
-                    yield [Record(*of, past=text) for of, text in listed if text is not None]
+                    yield from _with_past(file, group, small)
 
 
 @contextmanager
@@ -164,15 +163,31 @@ def _opened(group: Group) -> Iterator[pq.ParquetFile]:
         raise OSError(f"{group.path}: {error}") from error
 
 
+def _with_past(file: pq.ParquetFile, group: Group, small: pa.Table) -> Iterator[list[Record]]:
+    """The records that these are the small part of."""
+    numbers = small[_ROW].to_pylist()
+    first = done = 0
+    for batch in file.iter_batches(RECORDS_AT_ONCE, row_groups=[group.number], columns=["past"], use_threads=False):
+        upto = bisect_left(numbers, first + len(batch))
+        if upto > done:
+            texts = batch.column(0).take([number - first for number in numbers[done:upto]]).to_pylist()
+            listed = zip(_listed(small.slice(done, upto - done)), texts, strict=True)
+            yield [Record(*of, past=text) for of, text in listed if text is not None]
+        first, done = first + len(batch), upto
+        if done == len(numbers):
+            return
+
+
 def _of_node(file: pq.ParquetFile, group: Group, node: str, tenant: str) -> pa.Table:
     """What is small of the records of a node, with their numbers in the row group."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     table = file.read_row_group(group.number, columns=_SMALL, use_threads=False)
     for name in _TIMES:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
-    table = table.append_column(_ROW, pa.array(range(len(table)), pa.int64()))
+    table = table.append_column(_ROW, pa.array(np.arange(len(table))))
     return table.filter(pc.and_(pc.equal(table["node"], node), pc.equal(table["tenant"], tenant)))
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -145,14 +146,11 @@ class Lake:
             return []
         gathered = Gathered(question)
         try:
-            for some in self._records(tenant, question, known, until.modified_us):
-                for row in rows(some, known, removed(connection, list({one.entity for one in some})), until.modified_us):
-                    gathered.add(row)
+            every = chain.from_iterable(self._records(tenant, question, known, until.modified_us))
+            for row in rows(every, known, removed(connection, list(known)), until.modified_us):
+                gathered.add(row)
                 if gathered.count > self._settings.instances_max:
-                    raise TooComplexQuery(
-                        f"the answer would need more than {self._settings.instances_max:,} instances of the lake; "
-                        "ask for less time, or name ids or types"
-                    )
+                    raise _too_much(self._settings.instances_max, "instances")
         except (OSError, InvalidInput, msgspec.DecodeError) as error:
             log.warning("the lake cannot be read; answered without it", folder=str(self._catalogue.folder), error=str(error))
             return []
@@ -162,12 +160,8 @@ class Lake:
         with self._looking:
             self._catalogue.look()
             groups = self._catalogue.chosen(question, _types(known.values()), known, before_us)
-        count = sum(group.records for group in groups)
-        if count > self._settings.records_max:
-            raise TooComplexQuery(
-                f"the answer would need a look at {count:,} records of the lake, and {self._settings.records_max:,} are allowed; "
-                "ask for less time, or name ids or types"
-            )
+        if sum(group.records for group in groups) > self._settings.records_max:
+            raise _too_much(self._settings.records_max, "records")
         until = time.monotonic() + self._query_s_max
         for some in self._catalogue.records(groups, tenant, question, known):
             if time.monotonic() > until:
@@ -190,6 +184,12 @@ class TenantLake(Struct, frozen=True):
 
 class _TooShort(Exception):
     """The node's own history does not go back as far as is asked."""
+
+
+def _too_much(most: int, what: str) -> TooComplexQuery:
+    return TooComplexQuery(
+        f"the answer would need more than {most:,} {what} of the lake; ask for less time, or name ids or types"
+    )
 
 
 def _types(known: Iterable[Head]) -> set[str] | None:
