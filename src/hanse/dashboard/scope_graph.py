@@ -14,6 +14,7 @@ SHUT: Final = "#c62828"
 SCOPES_DRAWN: Final = 300
 TEXT_MAX: Final = 40
 _BOX: Final = "#0b6e99"
+_PALE: Final = "#8fb8cb"  # no node has joined it
 
 
 def levels(scopes: Sequence[str], borders: Sequence[Border]) -> dict[str, int]:
@@ -60,7 +61,7 @@ def options(
             "y": y,
             "value": f"{len(members.get(scope, ()))} nodes: {', '.join(members.get(scope, ())) or 'none has joined'}",
             "symbolSize": 26 + 6 * min(5, len(members.get(scope, ()))),
-            "itemStyle": {"color": _BOX, "opacity": 1 if members.get(scope) else 0.45},
+            "itemStyle": {"color": _BOX if members.get(scope) else _PALE},
         }
         for scope, (x, y) in at.items()
     ]

@@ -256,7 +256,8 @@ async def ask_for_node(watch: Watch, topology: Topology) -> None:
         others = sorted(node.id for node in topology.nodes if node.listen)
         to = ui.select(others, label="Linked to").classes("w-full").props("data-testid=node-to")
         told = ui.label().classes("text-negative").props('role="status"')
-        text = ui.codemirror("").classes("w-full h-64").props('aria-label="Configuration of the new node"')
+        text = ui.label().classes("w-full max-h-64 overflow-auto whitespace-pre font-mono text-sm border rounded p-2")
+        text.props('tabindex=0 role="region" aria-label="Configuration of the new node" data-testid=node-text')
         command = ui.label().classes("font-mono text-sm").props("data-testid=node-command")
         with ui.row():
             load = ui.button("Download it", icon="download").props("data-testid=node-download")
@@ -275,7 +276,7 @@ async def ask_for_node(watch: Watch, topology: Topology) -> None:
         try:
             node = described()
             topology.with_node(node)  # refuses an id that is taken
-            text.value = node_configuration(node, [(topology.by_id[to.value], {})], terms)
+            text.text = node_configuration(node, [(topology.by_id[to.value], {})], terms)
             command.text = f"hanse serve --config {node.id}.toml"
             told.text, is_whole = "", True
         except (InvalidInput, ValueError) as error:
@@ -293,7 +294,7 @@ async def ask_for_node(watch: Watch, topology: Topology) -> None:
 
     for field in (id_, community, http, listen, lon, lat, to):
         field.on_value_change(write)
-    load.on_click(lambda: ui.download.content(text.value, f"{id_.value}.toml"))
+    load.on_click(lambda: ui.download.content(text.text, f"{id_.value}.toml"))
     welcome.on_click(join)
     write()
     dialog.open()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 
 from hanse.dashboard.frame import PLACES, REFRESH_S, heading
+from hanse.dashboard.views.story import show_cards, show_story
 
 if TYPE_CHECKING:
     from hanse.dashboard.app import Shown
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 async def show(watch: Watch, shown: Shown) -> None:
     del shown
+    if story := ui.context.client.request.query_params.get("story"):
+        show_story(watch, story)
+        return
     heading("Communities that share context data on their own terms")
     ui.markdown(
         "Each **node** belongs to a **community**, which keeps its own data. Nodes are **linked**; a link carries only what its "
@@ -35,6 +39,8 @@ async def show(watch: Watch, shown: Shown) -> None:
 
     refresh()
     ui.timer(REFRESH_S, refresh)
+    show_cards(watch)
+    heading("Or look around")
     with ui.row().classes("w-full gap-4"):
         for place in PLACES[1:]:
             with ui.card().classes("w-72"), ui.link(target=place.path).classes("no-underline text-inherit"):
