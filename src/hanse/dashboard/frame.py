@@ -24,9 +24,13 @@ class Place(NamedTuple):
 PLACES: Final = (
     Place("/", "Start", "explore", "What this is, and three short stories to click through"),
     Place("/map", "Map", "public", "Nodes, areas and moving clients; notifications as they travel"),
+    Place("/federation", "Federation", "hub", "Who is linked to whom under which rules; change it"),
+    Place("/scopes", "Scopes", "account_tree", "Whom things concern: borders that you can shut, and a guided editor"),
+    Place("/data", "Data", "dataset", "Entities with quality, history and relationships; try a query or a subscription"),
+    Place("/why", "Why?", "help_center", "Why a notification came, or which check stopped it, in words and on the map"),
+    Place("/pipeline", "Pipeline", "schema", "Capsules on Spark with rates, lag and quality; the tables of the lake"),
     Place("/simulator", "Simulator", "science", "Try strategies on a workload of your own, and see which one suits"),
     Place("/health", "Health", "monitor_heart", "Rates, queues against their bounds, dead letters"),
-    Place("/pipeline", "Pipeline", "schema", "Capsules on Spark with rates, lag and quality; the tables of the lake"),
 )
 
 _STYLE: Final = """
