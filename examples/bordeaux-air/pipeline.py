@@ -269,7 +269,7 @@ def streets_table(rows: list[dict[str, Any]]) -> Table:
             "good enough",
             "Bob told",
             "told without quality",
-            "analyser agrees: with Bob / without",
+            "analyser agrees with Bob / without",
         ),
         [
             (
