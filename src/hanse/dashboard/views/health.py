@@ -46,19 +46,18 @@ class _Page:
         self._watch = watch
         heading("What to look at", "What is near its bound, lost, slow or silent; worst first.")
         self._said: list[str] | None = None
-        self._worries = ui.column().classes("gap-1").props('role="status" aria-label="What to look at"').mark("worries")
+        self._worries = (
+            ui.column().classes("gap-1").props('role="status" aria-label="What to look at"').props("data-testid=worries")
+        )
         heading("Nodes", "Rates of the last seconds; times of the answers of the last ten.")
-        self._nodes = _table(_COLUMNS, "node", NODES_PAGE).mark("nodes")
+        self._nodes = _table(_COLUMNS, "node", NODES_PAGE).props("data-testid=nodes")
         heading("Over time", "The last three minutes, while somebody looks.")
         self._choice = ui.select([ALL, *watch.nodes], value=wanted if wanted in watch.nodes else ALL, label="Of which node")
         self._choice.classes("w-64").on_value_change(self.draw)
         with ui.element("div").classes("grid grid-cols-1 md:grid-cols-2 xl:grid-cols-3 gap-4 w-full"):
-            self._charts = [
-                (chart, ui.echart(lines(chart.title, chart.unit, {})).classes("w-full h-48").mark(f"chart {chart.title}"))
-                for chart in CHARTS
-            ]
+            self._charts = [(chart, ui.echart(lines(chart.title, chart.unit, {})).classes("w-full h-48")) for chart in CHARTS]
         heading("Bounds", "Everything that could grow has a bound: how much of each is in use, the fullest first.")
-        self._bounds = _table(_BOUNDS, "key", BOUNDS_PAGE).mark("bounds")
+        self._bounds = _table(_BOUNDS, "key", BOUNDS_PAGE).props("data-testid=bounds")
         heading("Dead letters", "Notifications that no endpoint took, however often it was tried: look, send again, or drop.")
         self._letters = Letters(watch)
 

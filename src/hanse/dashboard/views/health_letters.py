@@ -35,23 +35,23 @@ class Letters:
         known = list(watch.nodes)
         with ui.row().classes("items-center gap-2"):
             self._node = ui.select(known, value=known[0] if known else None, label="Of which node").classes("w-64")
-            self._node.on_value_change(self._first).mark("letters of")
+            self._node.on_value_change(self._first).props("data-testid=letters-of")
             ui.button("Look again", icon="refresh", on_click=self._look).props("flat")
         columns = [{"name": name, "label": label, "field": name, "align": "left"} for name, label in _COLUMNS]
-        self._table = ui.table(columns=columns, rows=[], row_key="id", selection="multiple").mark("letters")
+        self._table = ui.table(columns=columns, rows=[], row_key="id", selection="multiple").props("data-testid=letters")
         self._table.props("dense flat bordered hide-bottom").classes("w-full number")
         self._none = ui.column()
         with self._none:
             empty("This node has none. A subscription whose endpoint takes nothing would bring some.")
         with ui.row().classes("items-center gap-2"):
             self._buttons = [
-                ui.button("Show", icon="visibility", on_click=self._show).mark("show letter"),
-                ui.button("Send again", icon="send", on_click=self._resend).mark("resend letters"),
-                ui.button("Drop", icon="delete", on_click=self._drop).props("color=negative").mark("drop letters"),
+                ui.button("Show", icon="visibility", on_click=self._show).props("data-testid=show-letter"),
+                ui.button("Send again", icon="send", on_click=self._resend).props("data-testid=resend-letters"),
+                ui.button("Drop", icon="delete", on_click=self._drop).props("color=negative").props("data-testid=drop-letters"),
             ]
             self._back = ui.button("Earlier page", icon="chevron_left", on_click=self._earlier).props("flat")
             self._on = ui.button("Next page", icon="chevron_right", on_click=self._later).props("flat")
-        self._said = ui.label().props('role="status"').mark("letters said")
+        self._said = ui.label().props('role="status"').props("data-testid=letters-said")
         self._table.on_select(self._allow)
         ui.timer(0, self._look, once=True)
 
@@ -102,7 +102,7 @@ class Letters:
             with ui.dialog() as dialog, ui.card().classes("w-full"):
                 ui.label(f"Dead letter {letter['id']}").classes("text-h6").props('role="heading" aria-level="2"')
                 text = msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
-                ui.label(text[:WHOLE_MAX]).classes("font-mono text-xs whitespace-pre-wrap break-all").mark("letter")
+                ui.label(text[:WHOLE_MAX]).classes("font-mono text-xs whitespace-pre-wrap break-all").props("data-testid=letter")
                 ui.button("Close", on_click=dialog.close).props("flat")
             dialog.on("hide", dialog.delete)
             dialog.open()

@@ -84,13 +84,13 @@ class _Part:
         self.told: Told | None = None
         self._delivered: dict[str, str] = {}
         self._trouble: list[str] | None = None
-        self._title = ui.label(what).classes("text-h6").props('role="heading" aria-level="2"').mark("pipeline")
+        self._title = ui.label(what).classes("text-h6").props('role="heading" aria-level="2"').props("data-testid=pipeline")
         self._status = ui.label("It is looked at …").classes("text-sm opacity-80 -mt-3 number").props('role="status"')
-        self._wrong = ui.column().classes("gap-1").props('role="alert"').mark("troubles")
+        self._wrong = ui.column().classes("gap-1").props('role="alert"').props("data-testid=troubles")
         with ui.element("div").classes("w-full overflow-x-auto").props('tabindex="0" aria-label="Capsules as a graph"'):
-            self._chart = ui.echart({"series": []}).mark("graph")
-        self._promises = _table(_PROMISES, "How good what comes in must be, and what goes out is").mark("promises")
-        self._streams = _table(_STREAMS, "Streams").mark("streams")
+            self._chart = ui.echart({"series": []}).props("data-testid=graph")
+        self._promises = _table(_PROMISES, "How good what comes in must be, and what goes out is").props("data-testid=promises")
+        self._streams = _table(_STREAMS, "Streams").props("data-testid=streams")
 
     async def look(self) -> None:
         told = await run.io_bound(look, self._what)

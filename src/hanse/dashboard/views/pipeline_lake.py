@@ -30,13 +30,13 @@ class Lake:
         self._folders: list[str] = []
         heading("The lake", "What pipelines keep, as tables of Parquet files: choose one to see some rows.")
         with ui.row().classes("items-end gap-2"):
-            self._folder = ui.select([], label="Lake", on_change=self._look).classes("w-80").mark("lake")
+            self._folder = ui.select([], label="Lake", on_change=self._look).classes("w-80").props("data-testid=lake")
             ui.button("Look again", icon="refresh", on_click=self._look).props("flat")
         columns = [{"name": name, "label": label, "field": name, "align": align} for name, label, align in _COLUMNS]
         self._tables = ui.table(columns=columns, rows=[], row_key="table", selection="single", pagination=20)
-        self._tables.props("dense flat bordered wrap-cells").classes("w-full number").mark("tables")
+        self._tables.props("dense flat bordered wrap-cells").classes("w-full number").props("data-testid=tables")
         self._tables.on_select(self._preview)
-        self._said = ui.label().props('role="status"').mark("lake said")
+        self._said = ui.label().props('role="status"').props("data-testid=lake-said")
         self._rows = ui.column().classes("w-full")
         self._nothing = ui.column()
         with self._nothing:
@@ -82,4 +82,4 @@ class Lake:
         ]
         with self._rows:
             table = ui.table(columns=columns, rows=rows, row_key="#", pagination=10, title=f"Rows of {name}")
-            table.props("dense flat bordered").classes("w-full number text-xs").mark("rows")
+            table.props("dense flat bordered").classes("w-full number text-xs").props("data-testid=rows")

@@ -66,7 +66,9 @@ class _Page:
     def _controls(self) -> None:
         with ui.row().classes("items-end gap-4"):
             self._topology = (
-                ui.select(list(TOPOLOGIES), value=DEFAULT.topology, label="Topology").classes("w-40").mark("topology")
+                ui.select(list(TOPOLOGIES), value=DEFAULT.topology, label="Topology")
+                .classes("w-40")
+                .props("data-testid=topology")
             )
             self._nodes = _number("Brokers", DEFAULT.nodes, NODES_MAX)
             self._workload = ui.select(list(WITHOUT_SCOPES), value=DEFAULT.workload, label="Workload").classes("w-40")
@@ -76,8 +78,10 @@ class _Page:
         self._strategies = ui.select(
             list(STRATEGIES), value=list(DEFAULT.strategies), multiple=True, label="Strategies to compare"
         )
-        self._strategies.classes("w-full max-w-3xl").props("use-chips").mark("strategies")
-        self._flood = ui.checkbox("Tell every broker where every client is, as the DisGB simulation does").mark("flood")
+        self._strategies.classes("w-full max-w-3xl").props("use-chips").props("data-testid=strategies")
+        self._flood = ui.checkbox("Tell every broker where every client is, as the DisGB simulation does").props(
+            "data-testid=flood"
+        )
         for one in (self._topology, self._nodes, self._workload, self._clients, self._seed, self._flood):
             one.on_value_change(self.draw)
 
@@ -105,12 +109,16 @@ class _Page:
 
     def _buttons(self) -> None:
         with ui.row().classes("items-center gap-4"):
-            self._go = ui.button("Run", icon="play_arrow", on_click=self._start).mark("run")
-            self._stop = ui.button("Stop", icon="stop", on_click=self._end).props("color=negative").mark("stop")
+            self._go = ui.button("Run", icon="play_arrow", on_click=self._start).props("data-testid=run")
+            self._stop = ui.button("Stop", icon="stop", on_click=self._end).props("color=negative").props("data-testid=stop")
             self._stop.visible = False
-            self._earlier = ui.select(kept_in(self._folder), label="Earlier results", on_change=self._load).classes("w-80")
+            self._earlier = (
+                ui.select(kept_in(self._folder), label="Earlier results", on_change=self._load)
+                .classes("w-80")
+                .props("data-testid=earlier")
+            )
             self._earlier.visible = bool(self._earlier.options)
-        self._said = ui.label().props('role="status"').classes("number").mark("said")
+        self._said = ui.label().props('role="status"').classes("number").props("data-testid=said")
         self._bars = ui.column().classes("w-full max-w-3xl gap-1")
         self._bar_of: dict[str, Any] = {}
         self._timer = ui.timer(REFRESH_S / 2, self._follow, active=False)
@@ -194,18 +202,20 @@ class _Page:
     def _globe(self) -> None:
         with ui.row().classes("items-end gap-4"):
             self._shown = (
-                ui.select(list(STRATEGIES), value="grid-quorum", label="Strategy").classes("w-48").mark("shown strategy")
+                ui.select(list(STRATEGIES), value="grid-quorum", label="Strategy")
+                .classes("w-48")
+                .props("data-testid=shown-strategy")
             )
-            self._broker = ui.select([""], value="", label="Broker").classes("w-64").mark("shown broker")
+            self._broker = ui.select([""], value="", label="Broker").classes("w-64").props("data-testid=shown-broker")
         for one in (self._shown, self._broker):
             one.on_value_change(self.draw)
-        self._says = ui.column().classes("gap-0").props('role="status"').mark("says")
+        self._says = ui.column().classes("gap-0").props('role="status"').props("data-testid=says")
         with ui.element("div").style("height: min(60vh, 36rem)").classes("w-full"):
             self._map = HarbourMap("Brokers on the globe, and who talks with whom", self._picked).style("width:100%;height:100%")
         self._legend = ui.row().classes("items-center gap-4 text-sm")
         columns = [{"name": name, "label": name, "field": name, "align": "left"} for name in ("topic", "broker")]
         self._topics = ui.table(columns=columns, rows=[], row_key="topic", pagination=10, title="Where topics are matched")
-        self._topics.props("dense flat bordered").mark("topics")
+        self._topics.props("dense flat bordered").props("data-testid=topics")
         self._topics.visible = False
 
     def _picked(self, kind: str, id_: str) -> None:
@@ -261,6 +271,4 @@ class _Page:
 
 
 def _number(label: str, value: int, most: int) -> ui.number:
-    field = ui.number(label, value=value, min=1, max=most, precision=0).props("debounce=400").classes("w-36")
-    field.mark(label.lower())
-    return field
+    return ui.number(label, value=value, min=1, max=most, precision=0).props("debounce=400").classes("w-36")

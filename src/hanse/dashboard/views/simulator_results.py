@@ -34,12 +34,12 @@ class Results:
     def __init__(self) -> None:
         self._results: list[Result] = []
         with ui.row().classes("items-end gap-4"):
-            self._latency = _wish("95 of 100 within ms").mark("wish latency")
+            self._latency = _wish("95 of 100 within ms").props("data-testid=wish-latency")
             self._table = _wish("Subscriptions a broker")
             self._brokers = _wish("Brokers a notification")
         for one in (self._latency, self._table, self._brokers):
             one.on_value_change(self._advise)
-        self._advice = ui.column().classes("w-full gap-2").props('role="status"').mark("advice")
+        self._advice = ui.column().classes("w-full gap-2").props('role="status"').props("data-testid=advice")
         self._about = ui.column().classes("w-full gap-4")
         self._advise()
 
@@ -49,12 +49,12 @@ class Results:
         self._about.clear()
         with self._about:
             heading("What each strategy costs", f"{setup.words}, seed {setup.seed}; for the same deliveries.")
-            with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full").mark("charts"):
+            with ui.element("div").classes("grid grid-cols-1 lg:grid-cols-2 gap-4 w-full").props("data-testid=charts"):
                 for options in charts(self._results):
                     ui.echart(options).classes("w-full h-72")
             columns = [{"name": name, "label": label, "field": name, "align": align} for name, label, align in _COLUMNS]
             table = ui.table(columns=columns, rows=[row(result) for result in self._results], row_key="strategy")
-            table.props("dense flat bordered hide-bottom").classes("w-full number").mark("costs")
+            table.props("dense flat bordered hide-bottom").classes("w-full number").props("data-testid=costs")
 
     def _advise(self) -> None:
         self._advice.clear()
