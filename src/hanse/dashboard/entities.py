@@ -255,8 +255,9 @@ def graph(center: str, edges: Iterable[Edge], types: Mapping[str, str], colors: 
             {
                 "type": "graph",
                 "layout": "force",
-                "force": {"repulsion": 420, "edgeLength": 130},
+                "force": {"repulsion": 420, "edgeLength": 130, "layoutAnimation": False},
                 "roam": "move",
+                "emphasis": {"focus": "adjacency"},
                 "draggable": True,
                 "data": points,
                 "links": links,

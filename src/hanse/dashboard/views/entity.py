@@ -65,7 +65,6 @@ _QUALITY: Final = """
 async def show_entity(watch: Watch, node: str, id_: str) -> None:
     ui.link("← All entities", data_address(node=node))
     page = _Entity(watch, node, id_)
-    ui.timer(0, page.begin, once=True)
     ui.timer(AGAIN_S, page.again)
 
 
@@ -75,6 +74,7 @@ class _Entity:
         self._node = node
         self._id = id_
         self._entity: dict[str, Any] = {}
+        self._related: list[Edge] | None = None  # what the graph was drawn for
         self._track: list[tuple[float, float]] = []
         self._is_asking = False
         heading(id_)
@@ -110,25 +110,22 @@ class _Entity:
     def _client(self) -> NodeClient:
         return self._watch.client(self._node)
 
-    async def begin(self) -> None:
-        await self.again()
-        if self._entity:
-            await self._relate()
-
     async def again(self) -> None:
         if self._is_asking:
             return
         self._is_asking = True
         try:
             self._entity = await self._client.get(self._id, sys_attrs=True)
+            self._problem.text = ""
+            self._show()
+            await self._remember()
+            if self._related != (own := edges_of(self._entity)):
+                await self._relate(own)
+                self._related = own
         except (NgsiLdClientError, OSError, KeyError) as error:
             await self._say_why_not(error)
-            return
         finally:
             self._is_asking = False
-        self._problem.text = ""
-        self._show()
-        await self._remember()
 
     async def _say_why_not(self, error: Exception) -> None:
         """The node's own words; and who has it, if another one does."""
@@ -180,10 +177,9 @@ class _Entity:
         self._track = track(told)
         self._locate()
 
-    async def _relate(self) -> None:
+    async def _relate(self, own: list[Edge]) -> None:
         """What it names, what those name, and what names it."""
         there = [self._watch.client(id_) for id_, seen in self._watch.nodes.items() if seen.is_there]
-        own = edges_of(self._entity)
         catalog = await read_catalog(there)
         near = await asyncio.gather(
             *(self._get(id_) for id_ in list(dict.fromkeys(edge.target for edge in own))[:NEIGHBOURS_MAX]),

@@ -293,7 +293,8 @@ class _Suggested:
 
     def __init__(self, field: ui.input) -> None:
         self._field = field
-        self._row = ui.row().classes("gap-1 -mt-1").props('role="group" aria-label="Suggestions"')
+        self._row = ui.row().classes("gap-1 -mt-1").props('role="group"')
+        self._row.props["aria-label"] = f"Suggestions for {field.props['label']}"
         self._shown: list[Suggestion] = []
 
     def show(self, found: list[Suggestion]) -> None:
