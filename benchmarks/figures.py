@@ -13,12 +13,14 @@ class Figure(Struct):
     name: str
     value: float
     unit: str
-    limit: float
-    at_least: bool  # else: at most
+    limit: float | None = None  # none: it is there to be compared
+    at_least: bool = True  # else: at most
     beside: str = ""
 
     @property
     def holds(self) -> bool:
+        if self.limit is None:
+            return True
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
@@ -29,9 +31,11 @@ def show(figures: list[Figure], console: Console, title: str, *, as_json: bool) 
         return
     table = Table("what", "measured", "limit", "", "beside", title=title)
     for f in figures:
-        limit = f"{'at least' if f.at_least else 'at most'} {f.limit:,g}"
+        limit = "" if f.limit is None else f"{'at least' if f.at_least else 'at most'} {f.limit:,g}"
+        held = "" if f.limit is None else "holds" if f.holds else "[red]does not hold"
         digits = 0 if f.value >= 100 else 2
-        table.add_row(f.name, f"{f.value:,.{digits}f} {f.unit}", limit, "holds" if f.holds else "[red]does not hold", f.beside)
+        table.add_row(f.name, f"{f.value:,.{digits}f} {f.unit}", limit, held, f.beside)
     console.print(table)
+    limits = sum(f.limit is not None for f in figures)
     broken = [f.name for f in figures if not f.holds]
-    console.print(f"limits that do not hold: {', '.join(broken)}" if broken else f"all {len(figures)} limits hold")
+    console.print(f"limits that do not hold: {', '.join(broken)}" if broken else f"all {limits} limits hold")
