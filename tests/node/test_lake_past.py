@@ -32,6 +32,7 @@ from hanse.ngsild.representation import View
 from hanse.ngsild.temporal import SCOPE, Page
 from hanse.ngsild.temporal_parsing import TemporalQuery, parse_temporal, to_us
 from hanse.node.access.access import Access
+from hanse.node.access.errors import Forbidden
 from hanse.node.history import History
 from hanse.node.lake import Lake, catalogue
 from hanse.node.lake.lake import QUESTIONS_MAX
@@ -302,6 +303,17 @@ def test_who_sees_a_part_sees_the_same_part_of_what_is_in_the_lake(
         finally:
             await made.close()
             shutil.rmtree(folder)
+
+    asyncio.run(run())
+
+
+def test_who_may_not_publish_what_only_the_lake_has_does_not_remove_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        made = await case(tmp_path, [put("urn:1", 1), put("urn:1", 2), put("urn:1", 3, None, "b")], 1.5, [])
+        seen = with_policies(tmp_path, POLICIES[2], made.part)  # everything but a
+        with pytest.raises(Forbidden, match="/a of urn:1"):
+            await History(seen).remove("urn:1")
+        await made.close()
 
     asyncio.run(run())
 

@@ -33,8 +33,8 @@ from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.committing import Committer
 from hanse.node.store.connection import open_reader, open_writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
-from hanse.node.store.history import attributes as past_names
 from hanse.node.store.history import ensure
+from hanse.node.store.history import names as past_names
 from hanse.node.store.log import LogRecord, read_records
 from hanse.node.store.schema import StoreError, migrate
 from hanse.node.store.search import Found, Searcher
@@ -203,8 +203,8 @@ class Store:
         return tuple(msgspec.json.decode(row[0])) if row is not None else ()
 
     def past_attributes(self, id_: str) -> list[str]:
-        """The names of all attributes in an entity's past."""
-        return [name for name in past_names(self._reader, id_) if name != SCOPE]
+        """The names of all attributes in an entity's past, whatever is left of it here."""
+        return sorted(past_names(self._reader, id_) - {SCOPE})
 
     def expired(self, now: str | None = None, limit: int = 1_000) -> list[str]:
         """Transient entities whose time is over: no reading shows them, someone has to delete them."""
