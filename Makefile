@@ -4,11 +4,11 @@ PY := $(VENV)/bin/python
 HANSE := $(VENV)/bin/hanse
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
-SECONDS ?= 8
+SECONDS ?=
 # the MQTT broker that tests and benchmarks use; got quietly, with or without root, if the machine has none
 with_mosquitto = @mkdir -p out && MOSQUITTO=$$(sh tools/mosquitto.sh 2>out/mosquitto.log) || { cat out/mosquitto.log >&2; exit 1; }; export MOSQUITTO;
 
-.PHONY: kill pipeline-clusters pipeline-kill setup test check demo conformance bench faults faults-live fuzz study lock clean help
+.PHONY: kill pipeline-clusters pipeline-kill setup test check demo tour conformance bench faults faults-live fuzz study lock clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -29,19 +29,21 @@ check: setup     ## style and types
 	$(VENV)/bin/ruff format --check src tests benchmarks examples
 	$(VENV)/bin/mypy
 
-demo: setup      ## the main job, live: a node with devices and followers (SECONDS=600 keeps it up), seven nodes that share, air quality, strategies, scopes, a replay, faults
-	$(PY) examples/smart-port/port.py --seconds $(SECONDS)
-	$(PY) examples/smart-port/share.py --seconds $(SECONDS)
-	$(PY) examples/bordeaux-air/run.py --days 14 --out out/demo
-	$(PY) examples/bordeaux-air/pipeline.py --days 3 --from 2004-11-22 --out out/demo/pipeline
-	$(HANSE) simulate run --topology cities --nodes 25 --workload hiking --clients 500 --plots out/demo/strategies
-	$(HANSE) scopes show examples/olympic-paris/characterisation.toml --picture out/demo/olympic-paris.svg
+demo: setup      ## a small city, live, with a page to watch it: until Ctrl-C, or make demo SECONDS=60
+	$(PY) examples/smart-port/city.py $(if $(SECONDS),--seconds $(SECONDS))
+
+tour: setup      ## everything else, one after the other: a node and its devices, sharing, air quality, strategies, scopes, a replay, faults
+	$(PY) examples/smart-port/port.py --seconds $(or $(SECONDS),8)
+	$(PY) examples/smart-port/share.py --seconds $(or $(SECONDS),8)
+	$(PY) examples/bordeaux-air/run.py --days 14 --out out/tour
+	$(PY) examples/bordeaux-air/pipeline.py --days 3 --from 2004-11-22 --out out/tour/pipeline
+	$(HANSE) simulate run --topology cities --nodes 25 --workload hiking --clients 500 --plots out/tour/strategies
+	$(HANSE) scopes show examples/olympic-paris/characterisation.toml --picture out/tour/olympic-paris.svg
 	$(HANSE) simulate replay tests/data/disgb-1k
 	$(HANSE) simulate faults --seeds 25
-	$(HANSE) study mudebs --quick --out out/demo/mudebs
+	$(HANSE) study mudebs --quick --out out/tour/mudebs
 	@echo
-	@echo "Look at out/demo: bordeaux-air.png, pipeline/index.html, strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
-	@echo "Next: make demo SECONDS=600 and a browser on the page that it names; docs/quickstart.md; hanse simulate run --help."
+	@echo "Look at out/tour: bordeaux-air.png, pipeline/index.html, strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
 
 # The suite and its runner are somebody else's: SUITE is a checkout of it, RUNNER a program that takes --suite, --url and groups of
 # tests, CONTEXTS a JSON file that says for each URL of a context which file has it. Two of the tests name the port 9090.
