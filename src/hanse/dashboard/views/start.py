@@ -31,10 +31,10 @@ async def show(watch: Watch, shown: Shown) -> None:
         communities = {str(member["community"]) for member in members.values()}
         entities = sum(int(seen.overview.get("entities", 0)) for seen in watch.seen)
         subscriptions = sum(int(seen.overview.get("subscriptions", 0)) for seen in watch.seen)
-        told = sum(seen.rate("hanse_notifications_total") for seen in watch.seen)
+        changed = sum(seen.rate("hanse_log_offset_total") for seen in watch.seen)
         numbers.text = (
             f"Here: {len(members)} nodes of {len(communities)} communities, {entities:,} entities, "
-            f"{subscriptions:,} subscriptions, {told:.0f} notifications a second"
+            f"{subscriptions:,} subscriptions, {changed:.0f} changes a second"
         )
 
     refresh()
