@@ -238,7 +238,7 @@ async def beside(folder: Path, whole: Store, cut_at: float, rows: int = 1_000_00
     return Case(folder, whole, part, lake)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(
     happened=st.lists(steps, min_size=1, max_size=40),
     cut_at=st.floats(0, 42),
@@ -284,7 +284,7 @@ def with_policies(folder: Path, policies: str, store: Store) -> Store:
     return tenant.access.seen(tenant, Principal("someone")).store
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(
     policies=st.sampled_from(POLICIES),
     happened=st.lists(steps, min_size=5, max_size=30),
