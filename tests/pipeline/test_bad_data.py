@@ -25,8 +25,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PIPELINE = """
 [source]
 nodes = "n={url}"
-maxRecordsPerTrigger = 20
-recordsPerPartition = 10
+maxRecordsPerTrigger = 30
+recordsPerPartition = 20
 
 [sink]
 node = "{url}"

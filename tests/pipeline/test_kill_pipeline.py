@@ -33,7 +33,7 @@ KILLS = int(os.environ.get("HANSE_KILLS", "3"))
 SEED = int(os.environ.get("HANSE_SEED", "0"))
 LONG = pytest.mark.skipif("HANSE_KILLS" not in os.environ, reason="takes minutes: make pipeline-kill")
 LOOK_S = 0.05
-PATIENCE_S = 600.0
+PATIENCE_S = 1200.0
 DRIVER = Path(__file__).with_name("driver.py")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WINDOW_S = 10
@@ -161,8 +161,8 @@ trigger = 0.3
 
 [source]
 nodes = "a={source},b={target}"
-maxRecordsPerTrigger = 60
-recordsPerPartition = 20
+maxRecordsPerTrigger = 200
+recordsPerPartition = 60
 
 [sink]
 node = "{target}"

@@ -55,7 +55,7 @@ token = "{sink}"
 
 [lake]
 folder = "lake"
-tables = ["raw", "qualified", "derived"]
+tables = ["raw", "derived"]
 
 [[capsules]]
 name = "by-street"
@@ -155,7 +155,7 @@ def test_the_lake_and_what_a_capsule_makes_have_nothing_that_policy_forbids(
     assert (state.status, state.warnings) == ("done", []), state.error
     lake = Lake(tmp_path / "lake")
     assert lake.table(spark, "raw").count() == STATIONS + 1
-    for table in ("raw", "qualified", "derived_by_street"):
+    for table in ("raw", "derived_by_street"):
         assert lake.table(spark, table).count() > 0
         assert_nothing_hidden(text_of(lake.table(spark, table)))
     (street,) = node.ask("GET", "/ngsi-ld/v1/entities?type=StreetAir", LAB).data
@@ -184,7 +184,9 @@ def test_without_a_token_and_with_a_wrong_one_the_source_says_what_is_missing(
 
 def test_a_pipeline_that_may_not_publish_says_so_and_keeps_what_it_made(spark: SparkSession, node: Town, tmp_path: Path) -> None:
     file = tmp_path / "town.toml"
-    file.write_text(PIPELINE.format(url=node.url, source=TOWN, sink=token("nora", "nowhere")).replace('"raw", "qualified", ', ""))
+    file.write_text(
+        PIPELINE.format(url=node.url, source=TOWN, sink=token("nora", "nowhere")).replace('"raw", "derived"', '"raw"')
+    )
     state = run(load(file), is_once=True, spark=spark)
     letters = [json.loads(line) for path in tmp_path.rglob("*.jsonl") for line in path.read_text().splitlines()]
     assert [(letter["id"].startswith("urn:ngsi-ld:StreetAir:"), "may not publish" in letter["reason"]) for letter in letters] == [
