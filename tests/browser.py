@@ -50,6 +50,7 @@ class Browser:
     async def __aexit__(self, *_: object) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
+        await self._socket.close()
         await self._http.close()
         self._process.kill()
         self._process.wait()

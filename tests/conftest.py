@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-TOGETHER = ("tests/pipeline/", "tests/docs/test_pages.py")  # one JVM is enough; pages use the same ports
+TOGETHER = ("tests/pipeline/", "tests/docs/test_pages.py", "tests/dashboard/")  # one JVM is enough; pages use the same ports
 TEST_S_MAX = float(os.environ.get("HANSE_TEST_S_MAX", "240"))  # a test that hangs fails, with all stacks; the others go on
 DEAF_S_MAX = 60.0  # after that, one that does not even notice ends its process
 

@@ -262,7 +262,7 @@ def graph(center: str, edges: Iterable[Edge], types: Mapping[str, str], colors: 
                 "data": points,
                 "links": links,
                 "edgeSymbol": ["none", "arrow"],
-                "label": {"show": True, "position": "bottom", "color": GREY},
+                "label": {"show": True, "position": "bottom", "color": GREY, "lineHeight": 14},
                 "edgeLabel": {"color": GREY, "fontSize": 10},
                 "lineStyle": {"color": GREY, "curveness": 0.08},
             }

@@ -28,6 +28,7 @@ TRAVELS_MAX: Final = 2_000
 TRACES_MAX: Final = 200  # of a node, each time
 HISTORY_MAX: Final = 180  # points of a chart
 NODES_MAX: Final = 200
+_REFUSED: Final = (401, 403)
 STEPS: Final = "dashboard_steps_total"  # counted here: what a node did with notifications, by kind, since somebody looks
 
 log = structlog.get_logger("hanse.dashboard")
@@ -63,6 +64,7 @@ class NodeSeen(Struct):
     metrics: dict[str, float] = {}  # by name, or name{label=value,...}, as Prometheus has them
     history: deque[Point] = deque(maxlen=HISTORY_MAX)
     problem: str = "not asked yet"
+    is_private: bool = False  # it answers, but tells the person who looks nothing of itself; entities it may still tell
     after_ms: int = 0  # traces up to here have been seen
     steps: dict[str, float] = {}  # as metrics
 
@@ -137,8 +139,9 @@ class Watch:
         return {node.id: node for node in self._seen.values() if node.id}
 
     def client(self, node: str) -> NodeClient:
-        """To ask a node for more, or to change something there. Raises KeyError if it is not known."""
-        return self._clients[self.nodes[node].url]
+        """To ask a node for more, or to change something there; by its id, or its URL. Raises KeyError if it is not known."""
+        known = self.nodes.get(node)
+        return self._clients[known.url if known is not None else node]
 
     def members(self) -> dict[str, dict[str, Any]]:
         """Every node that anyone knows of: `{id: {community, location, http, reachable, ...}}`; a node's own word counts most."""
@@ -199,9 +202,10 @@ class Watch:
                 await self._follow(client, seen)
             seen.metrics |= seen.steps
             seen.history.append(Point(time.time(), seen.metrics))
-            seen.problem = ""
+            seen.problem, seen.is_private = "", False
         except (NgsiLdClientError, OSError, KeyError, TypeError, ValueError) as error:
             seen.problem = _in_words(error)
+            seen.is_private = isinstance(error, NgsiLdClientError) and error.status in _REFUSED
 
     async def _follow(self, client: NodeClient, seen: NodeSeen) -> None:
         params = {"limit": str(TRACES_MAX), "after": str(seen.after_ms)}

@@ -42,7 +42,7 @@ _LINKED: Final = """
 
 async def show(watch: Watch, shown: Shown) -> None:
     params = ui.context.client.request.query_params
-    there = [id_ for id_, seen in watch.nodes.items() if seen.is_there]
+    there = asked_nodes(watch)
     if not there:
         heading("Data", "Entities, with their quality, history and relationships.")
         empty("No node answers. Start one with `hanse serve`, and open this page with its address.")
@@ -54,11 +54,16 @@ async def show(watch: Watch, shown: Shown) -> None:
     with ui.tab_panels(tabs, value=trying if "try" in params else browse).classes("w-full").props("keep-alive"):
         with ui.tab_panel(browse).classes("q-px-none"):
             if id_ := params.get("id", ""):
-                await show_entity(watch, chosen.node, id_)
+                show_entity(chosen, id_)
             else:
                 _Browse(chosen, params.get("type", ""))
         with ui.tab_panel(trying).classes("q-px-none"):
             show_trying(chosen, shown, params.get("type", ""))
+
+
+def asked_nodes(watch: Watch) -> list[str]:
+    """Those that can be asked for entities, by their ids; one that tells operators alone who it is, by its URL."""
+    return [seen.id or seen.url for seen in watch.seen if seen.is_there or seen.is_private]
 
 
 class Chosen:
@@ -77,7 +82,7 @@ class Chosen:
     @property
     def asked(self) -> list[NodeClient]:
         """Those that can be meant: the node alone, or all."""
-        return [self.client] if self.is_local else [self.watch.client(node) for node in self.there if node in self.watch.nodes]
+        return [self.client] if self.is_local else [self.watch.client(node) for node in self.there]
 
     async def catalog(self) -> Catalog:
         return await read_catalog(self.asked)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import events, ui
 
 from hanse.client import NgsiLdClientError
-from hanse.dashboard.catalog import read_catalog
 from hanse.dashboard.entities import (
     CHARTS_MAX,
     MEMBERS,
@@ -29,7 +28,7 @@ from hanse.dashboard.wishes import data_address
 
 if TYPE_CHECKING:
     from hanse.client import NodeClient
-    from hanse.dashboard.watching import Watch
+    from hanse.dashboard.views.data import Chosen
 
 AGAIN_S: Final = 3.0
 HISTORY: Final = 100  # values of each attribute
@@ -62,16 +61,17 @@ _QUALITY: Final = """
 """
 
 
-async def show_entity(watch: Watch, node: str, id_: str) -> None:
-    ui.link("← All entities", data_address(node=node))
-    page = _Entity(watch, node, id_)
+def show_entity(chosen: Chosen, id_: str) -> None:
+    ui.link("← All entities", data_address(node=chosen.node))
+    page = _Entity(chosen, id_)
     ui.timer(AGAIN_S, page.again)
 
 
 class _Entity:
-    def __init__(self, watch: Watch, node: str, id_: str) -> None:
-        self._watch = watch
-        self._node = node
+    def __init__(self, chosen: Chosen, id_: str) -> None:
+        self._chosen = chosen
+        self._watch = chosen.watch
+        self._node = chosen.node
         self._id = id_
         self._entity: dict[str, Any] = {}
         self._related: list[Edge] | None = None  # what the graph was drawn for
@@ -145,8 +145,7 @@ class _Entity:
                 return ""
             return node
 
-        there = [id_ for id_, seen in self._watch.nodes.items() if seen.is_there]
-        return [node for node in await asyncio.gather(*map(keeps, there)) if node]
+        return [node for node in await asyncio.gather(*map(keeps, self._chosen.there)) if node]
 
     async def _remember(self) -> None:
         """Each attribute by itself: an answer about several is cut where the first of them has enough."""
@@ -179,8 +178,7 @@ class _Entity:
 
     async def _relate(self, own: list[Edge]) -> None:
         """What it names, what those name, and what names it."""
-        there = [self._watch.client(id_) for id_, seen in self._watch.nodes.items() if seen.is_there]
-        catalog = await read_catalog(there)
+        catalog = await self._chosen.catalog()
         near = await asyncio.gather(
             *(self._get(id_) for id_ in list(dict.fromkeys(edge.target for edge in own))[:NEIGHBOURS_MAX]),
         )

@@ -55,6 +55,7 @@ class RuleFields:
     def __init__(self, here: str, other: str, rule: Mapping[str, Any] | None, changed: Callable[[], None], name: str) -> None:
         self._form = RuleForm.of(rule)
         self._changed = changed
+        self._words: ui.column | None = None  # until all fields are there
         with (
             ui.expansion(f"From {here} to {other}", value=True).classes("w-full border rounded").props(f"data-testid=rule-{name}")
         ):
@@ -87,6 +88,8 @@ class RuleFields:
         self._changed()
 
     def _tell(self) -> None:
+        if self._words is None:
+            return
         self._words.clear()
         with self._words:
             try:

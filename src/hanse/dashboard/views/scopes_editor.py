@@ -31,6 +31,7 @@ class _Editor:
     def __init__(self) -> None:
         self._draft = Draft.first()
         self._parts: list[tuple[ui.column, Callable[[], None]]] = []
+        self._filling: Callable[[], None] = self._viewpoints
 
     def build(self) -> None:
         heading(
@@ -93,10 +94,8 @@ class _Editor:
         self._changed()
 
     def _part(self, fill: Callable[[], None]) -> None:
-        part = ui.column().classes("w-full gap-2")
-        self._parts.append((part, fill))
-        with part:
-            fill()
+        self._parts.append((ui.column().classes("w-full gap-2"), fill))
+        self._fill_again(fill)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -116,11 +115,17 @@ class _Editor:
 
     def _again(self) -> None:
         """Something was added or removed: all steps are shown anew."""
-        for part, fill in self._parts:
-            part.clear()
-            with part:
-                fill()
+        for _, fill in self._parts:
+            self._fill_again(fill)
         self._changed()
+
+    def _fill_again(self, fill: Callable[[], None]) -> None:
+        self._filling = fill
+        for part, own in self._parts:
+            if own == fill:
+                part.clear()
+                with part:
+                    own()
 
     def _changed(self) -> None:
         problem = self._draft.problem()
@@ -178,13 +183,6 @@ class _Editor:
         self._fill_again(self._scopes)
         self._changed()
 
-    def _fill_again(self, fill: Callable[[], None]) -> None:
-        for part, own in self._parts:
-            if own == fill:
-                part.clear()
-                with part:
-                    own()
-
     def _scopes(self) -> None:
         for i, dimension in enumerate(self._all()):
             ui.label(dimension.name or "a dimension without a name").classes("text-subtitle2")
@@ -237,8 +235,13 @@ class _Editor:
         field = ui.input(label, value=getattr(of, name), placeholder=hint).classes("grow min-w-24")
         field.props("dense" + (f" data-testid={key}" if key else ""))
 
+        here = self._filling
+
         def keep(event: events.ValueChangeEventArguments[Any]) -> None:
             setattr(of, name, str(event.value or ""))
+            for _, fill in self._parts:
+                if fill != here:  # who types stays where they are; the other steps name what was typed
+                    self._fill_again(fill)
             self._changed()
 
         field.on_value_change(keep)

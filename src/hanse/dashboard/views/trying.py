@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 FOUND_MAX: Final = 20  # entities of an answer that are shown
 NOTIFICATIONS_MAX: Final = 50  # the newest; older ones go
-JSON_MAX: Final = 4_000  # characters of one notification
+JSON_MAX: Final = 1_000  # characters of an entity, for those who point at it
 QUERY, SUBSCRIPTION = "Query", "Subscription"
 LANGUAGES: Final = ("curl", "Python", "MQTT")
 
@@ -54,8 +54,8 @@ LANGUAGES: Final = ("curl", "Python", "MQTT")
 def show_trying(chosen: Chosen, shown: Shown, type_: str) -> None:
     page = _Trying(chosen, shown, type_)
     client = ui.context.client
+    client.on_disconnect(page.stop)  # nobody looks, so nobody is told
     client.on_delete(page.stop)
-    client.on_disconnect(page.pause)
     ui.timer(0, page.begin, once=True)
     ui.timer(REFRESH_S / 2, page.tell)
 
@@ -69,7 +69,6 @@ class _Trying:
         self._listening: asyncio.Task[None] | None = None
         self._came: deque[tuple[str, dict[str, Any]]] = deque(maxlen=NOTIFICATIONS_MAX)
         self._count = 0
-        self._told = 0
         heading("Try it", "Ask once (a query), or be told of changes (a subscription). Nothing stays behind when you leave.")
         with ui.row().classes("items-center gap-4 w-full"):
             chosen.choice(self.begin)
@@ -229,7 +228,7 @@ class _Trying:
             self._refused(error)
             return
         self._came.clear()
-        self._count = self._told = 0
+        self._count = 0
         self._end.visible = True
         self._said.text = f"Subscribed as {stream.id}. Waiting for something to change…"
         self._listening = background_tasks.create(self._listen(stream), name="notifications")
@@ -240,7 +239,7 @@ class _Trying:
                 self._count += 1
                 self._came.append((datetime.now().astimezone().strftime("%H:%M:%S"), notification))
         except (NgsiLdClientError, OSError) as error:
-            self._came.append(("", {"problem": str(error)}))
+            self._refused(error)
 
     def _refused(self, error: Exception) -> None:
         said = str(error)
@@ -248,44 +247,43 @@ class _Trying:
         self._said.text = "It was not asked." if isinstance(error, InvalidInput) else "It was refused."
 
     def tell(self) -> None:
-        """What has come since; a page that is looked at often is not sent every notification by itself."""
-        if self._stream is None or self._told == self._count:
+        """What has come since, on top; a page is not sent every notification by itself."""
+        if self._stream is None or not self._came:
             return
-        self._told = self._count
+        new = list(self._came)
+        self._came.clear()
         lost = f", {self._stream.gaps} gaps" if self._stream.gaps else ""
-        self._said.text = (
-            f"{self._count:,} notifications to {self._stream.id}; the newest {len(self._came)} are here, newest first{lost}"
-        )
-        self._found.clear()
-        with self._found:
-            for at, notification in reversed(self._came):
-                for entity in notification.get("data", ()):
-                    self._line(at, entity)
+        here = f"the newest {NOTIFICATIONS_MAX} are shown{lost}"
+        self._said.text = f"{self._count:,} notifications to {self._stream.id}; {here}"
+        for at, notification in new:
+            for entity in notification.get("data", ()):
+                with self._found:
+                    self._line(at, entity).move(target_index=0)
+        while len(self._found.default_slot.children) > NOTIFICATIONS_MAX:
+            self._found.remove(-1)
 
-    def _line(self, at: str, entity: dict[str, Any]) -> None:
+    def _line(self, at: str, entity: dict[str, Any]) -> ui.row:
         text = msgspec.json.format(msgspec.json.encode(entity), indent=2).decode()
-        with ui.row().classes("w-full items-baseline gap-2 no-wrap"):
+        with ui.row().classes("w-full items-baseline gap-2 no-wrap") as line:
             if at:
                 ui.label(at).classes("number opacity-80")
             ui.link(str(entity["id"]), data_address(str(entity["id"]), self._chosen.node)).classes("whitespace-nowrap").tooltip(
                 text[:JSON_MAX]
             )
             ui.label(f"{plain_type(entity)}: {preview(entity)}").classes("ellipsis text-sm opacity-80")
+        return line
 
     async def stop(self) -> None:
         """End the subscription, if there is one."""
         stream, self._stream = self._stream, None
+        if stream is None:
+            return
         self._end.visible = False
         if self._listening is not None:
             self._listening.cancel()
             self._listening = None
-        if stream is not None:
-            self._said.text = f"{self._count:,} notifications came; the subscription is gone."
-            await stream.close()
-
-    async def pause(self) -> None:
-        """The visitor is gone, for now at least: nobody looks, so nobody is told."""
-        await self.stop()
+        self._said.text = f"{self._count:,} notifications came; the subscription is gone."
+        await stream.close()
 
 
 class _Suggested:

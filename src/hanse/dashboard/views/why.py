@@ -207,7 +207,7 @@ class _Page:
         self._verdict.text = "Asking all nodes…"
         try:
             self._way = await way_of(self._clients, *self._key)
-        except (NgsiLdClientError, OSError) as error:
+        except (NgsiLdClientError, OSError, KeyError, TypeError, ValueError) as error:
             self._way = None
             self._say(f"It cannot be told: {error}")
             return
