@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import tempfile
 import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -553,6 +555,29 @@ def test_the_retention_leaves_scopes_and_goes_past_them(tmp_path: Path) -> None:
         found = floor(store.reader)
         assert found is not None
         assert found.latest_us == us(18)
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_store_of_an_older_hanse_takes_what_it_lacks_for_removed(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = Store.open(tmp_path)
+        for number in range(3):
+            await do(store, number, put("urn:1", number))
+        await store.close()
+        with closing(sqlite3.connect(store.path)) as older:
+            older.executescript(
+                """DROP TABLE past_floor; DROP TABLE past_names; DROP TABLE past_removed; DROP TRIGGER temporal_entity_returns;
+                PRAGMA user_version=2; DELETE FROM history WHERE seq = 1;"""
+            )
+        store = Store.open(tmp_path)
+        found = floor(store.reader)
+        assert found is not None
+        assert us(3) < found.modified_us <= now_us()
+        await do(store, 4, ("delete", "urn:1"))
+        await do(store, 5, put("urn:1", 5))
+        assert values(await History(store).retrieve("urn:1", EVER, View())) == [5]
         await store.close()
 
     asyncio.run(run())
