@@ -1,0 +1,143 @@
+"""The page Federation in a real browser: what is linked, what a change would mean, and changes that nodes really make."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.browser import CHROMIUM, Browser
+from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
+from tests.dashboard.mouse import pick
+
+import hanse
+from hanse.node.federation.local import LocalFederation
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+
+API = "/hanse/v1/federation"
+
+
+def link_at(federation: LocalFederation, node: str, *ends: str) -> dict[str, Any] | None:
+    with hanse.connect_sync(federation.url(node)) as client:
+        links = client.request("GET", API).data["links"]
+    return next((link for link in links if set(link["between"]) == set(ends)), None)
+
+
+async def picture(page: Browser) -> dict[str, Any]:
+    """What the graph was given to draw."""
+    chart = f"getElement(parseInt({at('federation-graph')}.id.slice(1)))"
+    return dict(await page.value(f"JSON.parse(JSON.stringify({chart}.options.series[0]))"))
+
+
+@in_a_loop
+async def test_nodes_and_links_are_shown_with_their_rules_and_counts(dashboard: str) -> None:
+    async with Browser() as page:
+        await page.open(f"{dashboard}/federation?node=port")
+        await says(page, "federation-details", "of port-authority; answers", "to fire: Only Building, BuildingFloor")
+        drawn = await picture(page)
+        assert (len(drawn["data"]), len(drawn["links"])) == (7, 7)
+        await pick(page, "choice", "bus – fire")
+        await says(page, "federation-details", "From bus to fire", "Only Alert and Vehicle may cross.", "sent,", "waiting")
+        assert page.errors == []
+        assert all(url.startswith((dashboard, "data:", "blob:")) for url in page.requested)
+
+
+@in_a_loop
+async def test_a_link_is_explained_made_changed_and_removed(dashboard: str, smart_port: LocalFederation) -> None:
+    async with Browser() as page:
+        await page.open(f"{dashboard}/federation")
+        await press_button(page, "Add a link")
+        await pick(page, "link-from", "bus-transport")
+        await pick(page, "link-to", "fire")
+        await says(
+            page,
+            "concerns",
+            "It closes a ring: bus-transport – bus – fire – bus-transport",
+            "would reach fire, which export rules",
+        )
+        await says(page, "there-words", "Everything crosses.")
+        await pick(page, "link-to", "bus-buildings")
+        await says(page, "concerns", "It closes a ring: bus-transport – bus – bus-buildings – bus-transport.")
+        await page.until(f"!({at('concerns')}.innerText.includes('would reach fire'))")
+        await fill(page, "Only of this quality", "room.precision>=4")
+        await says(page, "there-words", "is of an attribute")
+        await page.until(f"{at('make-link')}.disabled")
+        await fill(page, "Only of this quality", "precision>=40")
+        await says(page, "there-words", "Only what has a quality of precision>=40 as a whole crosses.")
+        await press_button(page, "Link them")
+        await page.until("document.body.innerText.includes('bus-transport and bus-buildings are linked')")
+        made = link_at(smart_port, "bus", "bus-transport", "bus-buildings")
+        assert made is not None
+        assert made["agreed"]
+        assert {"quality": "precision>=40"} in (made["export"], made["back"])
+
+        await pick(page, "choice", "bus-buildings – bus-transport")
+        await press_button(page, "Export rules")
+        await page.until(f"!!{at('there-deny')}")
+        await page.value(f"{at('there-deny')}.click()")
+        await says(page, "there-words", "Nothing crosses.")
+        await press_button(page, "Set the rules")
+        await page.until("document.body.innerText.includes('are set')")
+        changed = link_at(smart_port, "bus-buildings", "bus-transport", "bus-buildings")
+        assert changed is not None
+        assert changed["export"] == {"deny": True}
+
+        await page.until("!document.querySelector('.q-dialog')")
+        await says(page, "federation-details", "Nothing crosses.")
+        await press_button(page, "Remove")
+        await says(page, "concerns", "still have a way to each other: bus-buildings – bus – bus-transport")
+        await press_button(page, "Remove it")
+        await page.until("document.body.innerText.includes('are not linked any more')")
+        assert link_at(smart_port, "bus-transport", "bus-transport", "bus-buildings") is None
+        assert page.errors == []
+
+
+@in_a_loop
+async def test_a_topology_is_brought_and_done(dashboard: str, smart_port: LocalFederation) -> None:
+    """The file has one link more than there is: it is told, and made."""
+    with hanse.connect_sync(smart_port.url("port")) as client:
+        known = client.request("GET", f"{API}/topology").data
+    known["links"].append({"between": ["port-a", "port-b"], "export": {"types": ["Room"]}, "back": {}})
+    known["nodes"].append({"id": "ferry", "community": "ferries", "location": [25, 35]})
+    async with Browser() as page:
+        await page.open(f"{dashboard}/federation")
+        await page.until("!!document.querySelector('.q-uploader input[type=file]')")
+        await _bring(page, "topology.json", json.dumps(known))
+        await says(
+            page, "import", "It has 8 nodes and 8 links.", "Start the node ferry of ferries", "Link port-a and port-b", "a ring"
+        )
+        await press_button(page, "Do what can be done now (1)")
+        await says(page, "import", "Link port-a and port-b: done")
+        made = link_at(smart_port, "port-b", "port-a", "port-b")
+        assert made is not None
+        assert made["agreed"]
+        assert made["export"] == {"types": ["Room"]}
+        await _bring(page, "broken.toml", "nodes = 7")
+        await says(page, "import", "broken.toml: it names no nodes")
+        assert page.errors == []
+    with hanse.connect_sync(smart_port.url("port-a")) as client:
+        client.request("DELETE", f"{API}/links/port-b")
+
+
+async def _bring(page: Browser, name: str, text: str) -> None:
+    await page.value(
+        f"(() => {{ const files = new DataTransfer(); files.items.add(new File([{json.dumps(text)}], {json.dumps(name)}));"
+        "const field = document.querySelector('.q-uploader input[type=file]'); field.files = files.files;"
+        "field.dispatchEvent(new Event('change', {bubbles: true})) })()"
+    )
+
+
+@in_a_loop
+async def test_a_new_node_is_written_down_and_refusals_are_the_nodes_own_words(dashboard: str) -> None:
+    async with Browser(width=400) as page:
+        await page.open(f"{dashboard}/federation")
+        await press_button(page, "Add a node")
+        await fill(page, "Its id", "port")
+        await pick(page, "node-to", "port-a")
+        await page.until("document.body.innerText.includes(\"there is a node 'port' already\")")
+        await fill(page, "Its id", "ferry")
+        await says(page, "node-text", '[node]\nid = "ferry"', 'node = "port-a"', 'characterisation = "scopes.toml"')
+        await says(page, "node-command", "hanse serve --config ferry.toml")
+        assert await page.value("document.documentElement.scrollWidth <= innerWidth")
+        assert page.errors == []
