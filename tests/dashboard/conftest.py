@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 from tests.mosquitto import free_port
@@ -24,6 +25,7 @@ from hanse.node.federation.local import LocalFederation
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "smart-port"
 WAIT_S = 60.0
+ADDRESS = re.compile(r"The page is (http://\S+)")
 
 
 @pytest.fixture(scope="session")
@@ -54,23 +56,24 @@ def dashboard(smart_port: LocalFederation) -> Iterator[str]:
 @contextmanager
 def dashboard_of(*nodes: str) -> Iterator[str]:
     """A `hanse dashboard` process, which ends with the block; gives its address."""
-    url = f"http://127.0.0.1:{(port := free_port())}"
-    command = [sys.executable, "-m", "hanse", "dashboard", *nodes, "--port", str(port), "--no-open"]
-    env = {
-        name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
-    }  # nicegui would play a test of its own
+    command = [sys.executable, "-m", "hanse", "dashboard", *nodes, "--port", "0", "--no-open"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}  # nicegui looks for it
     with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=said, stderr=said, env=env) as process:
         try:
             end = time.monotonic() + WAIT_S
-            while not _is_ready(url):
-                said.seek(0)
-                assert process.poll() is None, said.read().decode()
+            while not ((found := ADDRESS.search(_text(said))) and _is_ready(found[1])):
+                assert process.poll() is None, _text(said)
                 assert time.monotonic() < end, "the dashboard does not answer"
                 time.sleep(0.05)  # a process that starts says nothing before it answers
-            yield url
+            yield found[1]
         finally:
             process.terminate()
             process.wait(WAIT_S)
+
+
+def _text(said: IO[bytes]) -> str:
+    """From its beginning; where the process goes on writing stays as it is."""
+    return os.pread(said.fileno(), 1 << 20, 0).decode()
 
 
 def _is_ready(url: str) -> bool:

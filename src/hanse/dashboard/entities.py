@@ -21,6 +21,7 @@ TEXT_MAX: Final = 300  # characters of a value
 OBJECTS_MAX: Final = 30  # of a relationship
 CHARTS_MAX: Final = 12
 GRAPH_MAX: Final = 60  # entities in the graph of relationships
+LABEL_MAX: Final = 60
 GREY: Final = "#7d8a94"  # can be read on light and on dark
 MEMBERS: Final = frozenset({"id", "type", "scope", "@context", "createdAt", "modifiedAt", "expiresAt", "deletedAt"})
 _VALUES: Final = ("value", "object", "languageMap", "vocab", "json", "valueList", "objectList")
@@ -229,7 +230,7 @@ def edges_of(entity: Mapping[str, Any]) -> list[Edge]:
 
 
 def graph(center: str, edges: Iterable[Edge], types: Mapping[str, str], colors: Mapping[str, str]) -> dict[str, Any]:
-    """The options of a chart with entities as points and relationships as arrows; those without a type are not known to exist."""
+    """The options of a chart with entities as points and relationships as arrows; those without a type were not looked at."""
     kept: list[Edge] = []
     ids = {center: None}
     for edge in dict.fromkeys(edges):
@@ -244,7 +245,7 @@ def graph(center: str, edges: Iterable[Edge], types: Mapping[str, str], colors: 
             "value": one,
             "symbolSize": 34 if one == center else 22,
             "itemStyle": {"color": colors.get(types.get(one, ""), GREY), "opacity": 1 if one in types else 0.5},
-            "label": {"formatter": f"{types.get(one, 'not seen')}\n{one.rpartition(':')[2] or one}"[:60]},
+            "label": {"formatter": f"{types.get(one, '')}\n{one.rpartition(':')[2] or one}".strip()[:LABEL_MAX]},
         }
         for one in ids
     ]
