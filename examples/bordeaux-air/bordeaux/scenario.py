@@ -52,8 +52,8 @@ def node() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="bordeaux-air-") as data:
         command = [sys.executable, "-m", "hanse", "serve", "--port", str(port), "--no-mqtt", "--data", data]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
         try:
-            assert process.stdout is not None
             if not any(line.startswith("Stop it") for line in iter(process.stdout.readline, "")):
                 raise RuntimeError("the node does not start: run `hanse serve` to see why")
             yield f"http://127.0.0.1:{port}"
@@ -64,6 +64,7 @@ def node() -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            process.stdout.close()
 
 
 class Listener:
