@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser import CHROMIUM, Browser
+from tests.browser import CHROMIUM, WAIT_S, Browser
+from tests.dashboard.conftest import dashboard_of
 from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
 from tests.dashboard.mouse import pick
+from tests.mosquitto import free_port
+from tests.node.federation.linked import TOWN, description, running
 
 import hanse
+from hanse.dashboard.mosquitto import read_files
+from hanse.dashboard.topology import difference, from_plain
 from hanse.node.federation.local import LocalFederation
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
@@ -116,8 +126,70 @@ async def test_a_topology_is_brought_and_done(dashboard: str, smart_port: LocalF
         await _bring(page, "broken.toml", "nodes = 7")
         await says(page, "import", "broken.toml: it names no nodes")
         assert page.errors == []
-    with hanse.connect_sync(smart_port.url("port-a")) as client:
-        client.request("DELETE", f"{API}/links/port-b")
+    for here, other in (("port-a", "port-b"), ("port-b", "port-a")):
+        with hanse.connect_sync(smart_port.url(here)) as client:
+            client.request("DELETE", f"{API}/links/{other}")
+
+
+@in_a_loop
+async def test_what_is_taken_along_is_the_same_federation_in_every_form(
+    dashboard: str, smart_port: LocalFederation, tmp_path: Path
+) -> None:
+    with hanse.connect_sync(smart_port.url("port")) as client:
+        known = from_plain(client.request("GET", f"{API}/topology").data)
+    async with Browser() as page:
+        await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+        await page.open(f"{dashboard}/federation?node=port")
+        await says(page, "federation-details", "of port-authority; answers")
+        for form in ("JSON", "TOML", "Mosquitto"):
+            await press_button(page, form)
+        files = [tmp_path / name for name in ("topology.json", "federation.toml", "mosquitto.zip")]
+        await _there(page, files)
+        assert page.errors == []
+    for file in files[:2]:
+        assert not difference(known, read_files({file.name: file.read_text()}))
+    with zipfile.ZipFile(files[2]) as archive:
+        bridges = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert len(bridges) == 7
+    assert not difference(known, read_files(bridges))
+
+
+async def _there(page: Browser, files: list[Path]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not all(file.exists() for file in files):  # a file is all that a download leaves
+            await page.value("new Promise(requestAnimationFrame)")
+
+
+@in_a_loop
+async def test_a_node_that_is_started_as_the_page_says_joins(tmp_path: Path) -> None:
+    """In a federation of its own: nodes that have been there are remembered."""
+    (tmp_path / "scopes.toml").write_text(TOWN)
+    file = tmp_path / "federation.toml"
+    file.write_text(description("a", [], more='characterisation = "scopes.toml"'))
+    with running(tmp_path, file, "a") as first, dashboard_of(first.url) as url:
+        async with Browser() as page:
+            await page.open(f"{url}/federation")
+            await press_button(page, "Add a node")
+            await fill(page, "Its id", "ferry")
+            await fill(page, "Its community", "ferries")
+            await fill(page, "HTTP at", f"127.0.0.1:{(port := free_port())}")
+            await fill(page, "Links come in at", f"tcp/127.0.0.1:{free_port()}")
+            await pick(page, "node-to", "a")
+            await says(page, "node-text", f"port = {port}", 'node = "a"', 'characterisation = "scopes.toml"')
+            text = str(await page.value(f"{at('node-text')}.textContent"))
+            await press_button(page, "Let it join")
+            await page.until("document.body.innerText.includes('a waits for ferry')")
+            (tmp_path / "ferry.toml").write_text(text)
+            command = [sys.executable, "-m", "hanse", "serve", "--config", "ferry.toml"]
+            with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # noqa: ASYNC220
+                try:
+                    await press_button(page, "Close")
+                    await page.until("document.body.innerText.includes('ferries')")
+                    await pick(page, "choice", "a – ferry")
+                    await says(page, "federation-details", "From ferry to a", "Everything crosses.")
+                finally:
+                    process.terminate()
+            assert page.errors == []
 
 
 async def _bring(page: Browser, name: str, text: str) -> None:
