@@ -27,7 +27,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(hanse: Callable[..., Ran], tmp_pa
     file.write_text("[limits]\nbody_byte_max = 1", encoding="utf-8")
     ran = hanse("config", "check", file)
     assert ran.code == 2
-    assert ran.err == f"hanse: {file}: [limits]: there is no key 'body_byte_max'; did you mean 'body_bytes_max'?\n"
+    assert ran.err == f"hanse: {file}: [limits]: there is no key 'body_byte_max'; did you mean 'body_bytes_max'? [H0112]\n"
 
 
 def test_so_it_is_for_the_environment(hanse: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from hanse.cli import NOUNS, WELCOME
 
 ISSUED = (
     *("serve", "pub", "sub", "get", "advertise", "scopes", "federation", "pipeline", "lake", "quality", "policy", "simulate"),
-    *("study", "bench", "dashboard", "config", "backup"),
+    *("study", "bench", "dashboard", "config", "backup", "errors"),
 )
 
 

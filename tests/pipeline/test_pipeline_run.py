@@ -261,4 +261,4 @@ def test_a_driver_that_is_killed_makes_each_output_once(tmp_path: Path) -> None:
     assert "Traceback" not in log.read_text()
     assert "Exception" not in log.read_text()
     assert asked("list", str(tmp_path)).stdout.count("stopped") == 1
-    assert asked("stop", str(file)).stderr == "hanse: air does not run; it is stopped\n"
+    assert asked("stop", str(file)).stderr == "hanse: air does not run; it is stopped [H0101]\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -131,7 +132,7 @@ def test_bad_input_is_one_line_on_stderr(
     monkeypatch.chdir(tmp_path)
     result = run(*args)
     assert result.exit_code == 2
-    assert result.stderr == line + "\n"
+    assert re.fullmatch(rf"hanse: {re.escape(line)} \[H01\d\d\]\n", result.stderr)
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -143,7 +144,7 @@ def test_more_than_a_picture_holds_is_told(tmp_path: Path) -> None:
     result = run("show", str(file), "--picture", str(tmp_path / "p.svg"))
     assert (result.exit_code, result.stderr) == (
         2,
-        "there is too much for one picture; choose one dimension, or do without the picture\n",
+        "hanse: there is too much for one picture; choose one dimension, or do without the picture [H0106]\n",
     )
     assert not (tmp_path / "p.svg").exists()
 
@@ -156,7 +157,7 @@ def test_a_file_without_brokers_needs_a_topology(tmp_path: Path) -> None:
     result = run("project", str(file))
     assert (result.exit_code, result.stderr) == (
         2,
-        f"{file}: it names no brokers; add [[brokers]] and links, or give --topology net16\n",
+        f"hanse: {file}: it names no brokers; add [[brokers]] and links, or give --topology net16 [H0101]\n",
     )
     assert run("project", str(file), "--topology", "ring:3").exit_code == 0
 

@@ -55,6 +55,8 @@ T = TypeVar("T")
 class PlatformAway(ConnectionError):
     """The platform cannot be reached just now; one line that says why."""
 
+    code = "H0303"
+
 
 class Unusable(InvalidInput):
     """The whole source is of no use, not a part of it: the agent ends."""

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from hanse.client.errors import NgsiLdClientError
-from hanse.model.errors import InvalidInput
+from hanse.model.errors import InvalidInput, code_of
 
 NOUNS: Final = (
     "serve",
@@ -38,6 +38,7 @@ NOUNS: Final = (
     "pipeline",
     "dashboard",
     "completion",
+    "errors",
 )
 WELCOME: Final = """\
 Hanse: a federation of IoT communities that trade context data on their own terms.
@@ -56,7 +57,11 @@ Three things to try:
        hanse simulate run --topology cities --nodes 9 --workload hiking --clients 100
 
 All commands: hanse --help. One of them, with an example: hanse pub --help.
+What an error means that ends with a code such as [H0101]: hanse errors H0101.
 """
+
+
+_OF_TYPER: Final = ("install_completion", "show_completion")  # `hanse completion` does that
 
 
 class _Nouns(MutableMapping[str, Any]):
@@ -71,6 +76,7 @@ class _Nouns(MutableMapping[str, Any]):
                 raise KeyError(name)
             command = typer.main.get_command(import_module(f"hanse.cli.{name}").app)
             command.name = name
+            command.params = [one for one in command.params if one.name not in _OF_TYPER]
             self._made[name] = command
         return self._made[name]
 
@@ -113,15 +119,20 @@ def _hanse(context: typer.Context) -> None:
         typer.echo(WELCOME, nl=False)
 
 
+def tell_error(error: Exception) -> None:
+    """One line, with the code that `hanse errors` explains."""
+    print(f"hanse: {' '.join(str(error).split())} [{code_of(error)}]", file=sys.stderr)
+
+
 def main() -> None:
     """Run; what the user can mend is one line and exit code 2, what a node refuses one line and exit code 1."""
     try:
         app(prog_name="hanse")
     except InvalidInput as error:
-        print(f"hanse: {' '.join(str(error).split())}", file=sys.stderr)
+        tell_error(error)
         sys.exit(2)
     except NgsiLdClientError as error:
-        print(f"hanse: {' '.join(str(error).split())}", file=sys.stderr)
+        tell_error(error)
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(141)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,12 +68,13 @@ def _run(name: str, agent: Agent, node: str, tenant: str, context: str, *, once:
     import asyncio
 
     from hanse.agents import PlatformAway
+    from hanse.cli import tell_error
     from hanse.cli.output import print_json
 
     try:
         counters = asyncio.run(_live(agent, node, tenant, context, once=once))
     except PlatformAway as error:
-        print(f"hanse: {error}", file=sys.stderr)
+        tell_error(error)
         raise typer.Exit(1) from error
     if as_json:
         print_json(counters)

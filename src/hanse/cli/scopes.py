@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from hanse.cli import scopes_at_node
+from hanse.cli import scopes_at_node, tell_error
 from hanse.model import InvalidInput
 from hanse.routing.federation import Federation, Node, both_ways
 from hanse.scopes import Characterisation, Dimension, Edge, Projection, ScopeGraph, load, place, project
@@ -41,7 +41,7 @@ def _told(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except InvalidInput as error:
-            typer.echo(" ".join(str(error).split()), err=True)
+            tell_error(error)
             raise typer.Exit(2) from error
 
     return run

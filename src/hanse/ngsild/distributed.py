@@ -32,15 +32,15 @@ CLAIMING: Final = (EXCLUSIVE, REDIRECT)  # in the order in which they choose
 
 
 class LoopDetected(NgsiLdError):
-    status, type, title = 508, "LoopDetected", "Loop detected"
+    status, type, title, code = 508, "LoopDetected", "Loop detected", "H0221"
 
 
 class BadGateway(NgsiLdError):
-    status, type, title = 502, "InternalError", "A context source failed"
+    status, type, title, code = 502, "InternalError", "A context source failed", "H0222"
 
 
 class GatewayTimeout(NgsiLdError):
-    status, type, title = 504, "InternalError", "A context source did not answer"
+    status, type, title, code = 504, "InternalError", "A context source did not answer", "H0223"
 
 
 class Share(Struct, frozen=True):

@@ -30,6 +30,8 @@ BUSY: Final = frozenset({408, 429, 502, 503, 504})
 class NodeAway(Exception):
     """A node that does not answer, or only that it is busy, for longer than anyone waits."""
 
+    code = "H0305"
+
 
 class Answer(NamedTuple):
     status: int

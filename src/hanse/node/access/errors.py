@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class Unauthorized(NgsiLdError):
     """A token, or a password, that does not say who someone is."""
 
-    status, type, title = 401, "Unauthorized", "Unauthorized"
+    status, type, title, code = 401, "Unauthorized", "Unauthorized", "H0219"
 
 
 class Forbidden(NgsiLdError):
     """Known, and not allowed."""
 
-    status, type, title = 403, "Forbidden", "Forbidden"
+    status, type, title, code = 403, "Forbidden", "Forbidden", "H0220"
 
 
 def refusal(principal: Principal, action: Action, what: str, decision: Decision) -> Forbidden:

@@ -43,6 +43,8 @@ _SPARE_PACKETS: Final = 2  # gmqtt numbers one packet less than it may, and a su
 class MqttUnreachable(ConnectionError):
     """The broker cannot be reached, refuses the connection, or was lost; trying again later may help."""
 
+    code = "H0307"
+
 
 class MqttVersionRefused(MqttUnreachable):
     """The broker does not speak this version of MQTT, or behaves as if it did not."""

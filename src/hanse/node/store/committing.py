@@ -37,7 +37,7 @@ Upkeep = Callable[[Writer, int], None]  # told how many writes the batch has
 class CommitFailed(NgsiLdError):
     """The write is not durable, and has been undone."""
 
-    title = "The write could not be stored"
+    title, code = "The write could not be stored", "H0224"
 
 
 class Submission:

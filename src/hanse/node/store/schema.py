@@ -170,6 +170,8 @@ _STEPS: Final = (_TABLES, _FEDERATION, _REMOVED)
 class StoreError(Exception):
     """The store cannot be used as it is: the message says why and what to do."""
 
+    code = "H0304"
+
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Make the tables, or bring those of an older version up to date; each step happens wholly or not at all."""

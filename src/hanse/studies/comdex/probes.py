@@ -20,6 +20,8 @@ _encode = msgspec.json.Encoder().encode
 class ProbeError(RuntimeError):
     """A node has not done what the measurement needs."""
 
+    code = "H0306"
+
 
 class Line:
     """One connection to a node, which stays open; one request at a time."""
