@@ -271,4 +271,4 @@ class _Page:
 
 
 def _number(label: str, value: int, most: int) -> ui.number:
-    return ui.number(label, value=value, min=1, max=most, precision=0).props("debounce=400").classes("w-36")
+    return ui.number(label, value=value, min=1, max=most, precision=0).classes("w-36")

@@ -118,4 +118,4 @@ def row(result: Result) -> dict[str, str]:
 
 
 def _wish(label: str) -> ui.number:
-    return ui.number(label, min=0).props('clearable debounce=300 hint="empty: no limit"').classes("w-48")
+    return ui.number(label, min=0).props('clearable hint="empty: no limit"').classes("w-48")
