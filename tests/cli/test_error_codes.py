@@ -21,7 +21,7 @@ from hanse.cli.errors import GROUPS, catalogue
 from hanse.client import NgsiLdClientError
 from hanse.filters import compile_q
 from hanse.model import InvalidInput, Location
-from hanse.model.errors import INPUT_CODES, OTHER_INPUT, UNEXPECTED, code_of, code_of_module
+from hanse.model.errors import INPUT_CODES, OTHER_INPUT, UNEXPECTED, USAGE, code_of, code_of_module
 from hanse.ngsild.errors import BadRequestData, NgsiLdError, ResourceNotFound
 from hanse.node.settings import default_toml
 
@@ -90,7 +90,7 @@ def test_every_class_has_a_code_of_its_own_in_the_catalogue() -> None:
 
 def test_every_code_can_happen() -> None:
     away = {NgsiLdClientError(0, {}).code, NgsiLdClientError(403, {}).code}
-    reachable = {UNEXPECTED, OTHER_INPUT, *INPUT_CODES.values(), *class_codes().values(), *away}
+    reachable = {UNEXPECTED, OTHER_INPUT, USAGE, *INPUT_CODES.values(), *class_codes().values(), *away}
     assert reachable == catalogue().keys()
 
 
@@ -139,6 +139,14 @@ def test_a_node_and_the_command_line_tell_it(hanse: Callable[..., Ran], monkeypa
         assert hanse("get", "urn:ngsi-ld:Room:1").err.endswith(" [H0203]\n")
         assert hanse("get", "--type", "Room", "--q", "a>>").err.endswith(" [H0202]\n")
         assert hanse("get", "--url", "ftp://x").err.endswith(" [H0110]\n")
+
+
+@pytest.mark.parametrize("words", [("serve", "--prot", "3"), ("nonsense",), ("generate", "--scale", "much"), ("backup",)])
+def test_words_that_a_command_does_not_know(hanse: Callable[..., Ran], words: tuple[str, ...]) -> None:
+    ran = hanse(*words)
+    assert ran.code == 2
+    assert ran.err.endswith("[H0119]\n")
+    assert hanse("serve", "--help").err == ""
 
 
 def test_errors_lists_and_explains(hanse: Callable[..., Ran]) -> None:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from hanse.client.errors import NgsiLdClientError
-from hanse.model.errors import InvalidInput, code_of
+from hanse.model.errors import USAGE, InvalidInput, code_of
 
 NOUNS: Final = (
     "serve",
@@ -134,5 +134,9 @@ def main() -> None:
     except NgsiLdClientError as error:
         tell_error(error)
         sys.exit(1)
+    except SystemExit as stop:
+        if hasattr(stop.__context__, "format_message"):  # typer has told already what is wrong with the words of the command
+            print(f"hanse: this is not how the command is written [{USAGE}]", file=sys.stderr)
+        raise
     except BrokenPipeError:
         sys.exit(141)

@@ -10,6 +10,7 @@ from typing import Final
 
 UNEXPECTED: Final = "H0001"  # a mistake of ours
 OTHER_INPUT: Final = "H0100"
+USAGE: Final = "H0119"  # words that a command does not know
 INPUT_CODES: Final = {
     "hanse.cli": "H0101",
     "hanse.model": "H0102",
