@@ -6,11 +6,14 @@ from collections import deque
 from math import inf
 
 import pytest
+from tests.serving import serving
 
+import hanse
 from hanse.dashboard.charts import lines
 from hanse.dashboard.health import (
     CHARTS,
     NEAR,
+    ROLLING,
     Fill,
     answer_times,
     fullest,
@@ -119,6 +122,19 @@ def test_what_is_nearly_full_is_said_first() -> None:
     ]
     assert worries([numbers(node("a", counted(0)))], fullest([node("a", counted(0))])) == []
     assert "a has lost 5 messages on its links" in worries([numbers(node("a", counted(0), lost=5))], [])
+
+
+def test_what_keeps_the_newest_may_be_full() -> None:
+    memory = {"hanse_bound_used{bound=log_records,tenant=}": 100.0, "hanse_bound_max{bound=log_records,tenant=}": 100.0}
+    bounds = fullest([node("a", counted(0, pending=20) | memory)])
+    assert [fill.name for fill in bounds] == ["pending_writes", "log_records"]
+    assert worries([], bounds) == []
+
+
+def test_every_name_of_such_a_bound_is_one_that_a_node_has() -> None:
+    with serving() as url, hanse.connect_sync(url) as asked:
+        names = {bound["name"] for bound in asked.request("GET", "/hanse/v1/bounds").data}
+    assert {name for name in ROLLING if not name.startswith("broker_")} <= names
 
 
 def test_only_so_many_worries_are_listed() -> None:

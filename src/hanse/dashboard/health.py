@@ -33,6 +33,21 @@ BETWEEN: Final = f"{STEPS}{{did=sent}}"
 DELIVERED: Final = f"{STEPS}{{did=delivered}}"
 DEAD_LETTERS: Final = "dead_letters"  # the name of a bound
 MIB: Final = 2**20
+ROLLING: Final = frozenset(  # bounds of what keeps the newest so many: that these are full is as it should be
+    (
+        "advertisements_below_guarantee",
+        "batch_parts",
+        "broker_delivered_kept",
+        "broker_tombstones",
+        "contexts_cached",
+        "contexts_compiled",
+        "contexts_implicitlycreated",
+        "entities_in_memory",
+        "log_records",
+        "models_deleted",
+        "stream_replays",
+    )
+)
 _OF_TIME: Final = "_bucket{le="
 
 
@@ -66,6 +81,10 @@ class Fill(NamedTuple):
     @property
     def share(self) -> float:
         return self.used / self.most if self.most else 0.0
+
+    @property
+    def is_rolling(self) -> bool:
+        return self.name in ROLLING
 
 
 def numbers(seen: NodeSeen) -> Numbers:
@@ -131,9 +150,9 @@ def fills(seen: NodeSeen) -> list[Fill]:
 
 
 def fullest(nodes: Iterable[NodeSeen]) -> list[Fill]:
-    """The fullest first; what is not used at all is left out."""
+    """The fullest first, and what may well be full behind them; what is not used at all is left out."""
     found = [fill for seen in nodes for fill in fills(seen) if fill.used > 0]
-    return sorted(found, key=lambda fill: (-fill.share, fill.node, fill.name))
+    return sorted(found, key=lambda fill: (fill.is_rolling, -fill.share, fill.node, fill.name))
 
 
 def in_words(name: str) -> str:
@@ -144,7 +163,7 @@ def in_words(name: str) -> str:
 def worries(found: Sequence[Numbers], bounds: Sequence[Fill]) -> list[str]:
     """What somebody should look at, worst first: who does not answer, what is lost, what is nearly full, what is slow."""
     silent = [f"{one.node}: {one.problem}" for one in found if one.problem]
-    full = [_full(fill) for fill in bounds if fill.share >= NEAR]
+    full = [_full(fill) for fill in bounds if fill.share >= NEAR and not fill.is_rolling]
     lost = [f"{one.node} has lost {one.lost:,} messages on its links" for one in found if one.lost]
     failing = [f"{one.node}: {one.failed:.1f} attempts to notify fail each second" for one in found if one.failed > 0]
     dead = [f"{one.node} has {one.dead:,} dead letters; look at them below" for one in found if one.dead]
@@ -153,7 +172,7 @@ def worries(found: Sequence[Numbers], bounds: Sequence[Fill]) -> list[str]:
         for one in found
         if one.p95_ms is not None and one.p95_ms >= SLOW_S * 1000
     ]
-    half = [_full(fill) for fill in bounds if NOTABLE <= fill.share < NEAR]
+    half = [_full(fill) for fill in bounds if NOTABLE <= fill.share < NEAR and not fill.is_rolling]
     said = [*silent, *full, *lost, *failing, *dead, *slow, *half]
     more = len(said) - WORRIES_MAX
     return [*said[:WORRIES_MAX], f"and {more} more"] if more > 0 else said

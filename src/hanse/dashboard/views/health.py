@@ -30,7 +30,13 @@ _COLUMNS: Final = (
     ("waiting", "waiting on links", "right"),
     ("dead", "dead letters", "right"),
 )
-_BOUNDS: Final = (("node", "node", "left"), ("name", "what", "left"), ("used", "in use", "right"), ("most", "bound", "right"))
+_BOUNDS: Final = (
+    ("node", "node", "left"),
+    ("name", "what", "left"),
+    ("used", "in use", "right"),
+    ("most", "bound", "right"),
+    ("then", "when it is full", "left"),
+)
 
 
 async def show(watch: Watch, shown: Shown) -> None:
@@ -102,7 +108,9 @@ class _Page:
 def _bound(fill: Any) -> dict[str, Any]:
     used = f"{fill.used:,.0f} ({fill.share:.1%})"
     what = in_words(fill.name)
-    return {"key": f"{fill.node} {fill.name}", "node": fill.node, "name": what, "used": used, "most": f"{fill.most:,.0f}"}
+    then = "the oldest goes" if fill.is_rolling else "no more is taken"
+    key = f"{fill.node} {fill.name}"
+    return {"key": key, "node": fill.node, "name": what, "used": used, "most": f"{fill.most:,.0f}", "then": then}
 
 
 def _table(columns: tuple[tuple[str, str, str], ...], key: str, page: int) -> ui.table:
