@@ -305,7 +305,7 @@ async def _why_not(stage: Stage, entity: str, subscription: str) -> list[str]:
     trace = (await stage.client(cast.home).request("GET", f"{API}/trace", params=named)).data
     asked = {"notification": trace["notification"], "subscription": subscription, "home": cast.home}
     said = (await stage.client(cast.other).request("POST", f"{API}/explain", json=asked)).data
-    if said["delivered"]:
+    if said["delivered"] or said["matched"]:
         raise InvalidInput("it was let through; somebody has changed the rules meanwhile")
     return [str(check["words"]) for check in said["checks"] if not check["passed"]]
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import tomllib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from hanse.dashboard import toml_text
-from hanse.dashboard.rules import Rule, checked, is_open, lets_pass, short, types_named
+from hanse.dashboard.rules import Rule, checked, is_open, short, types_named
 from hanse.model import InvalidInput
+from hanse.routing import ExportRule
 
 FILE_BYTES_MAX: Final = 1 << 20
 NODES_MAX: Final = 1_000
@@ -24,6 +25,7 @@ LINKS_MAX: Final = 10_000
 NAME_MAX: Final = 256
 HOPS_MAX: Final = 64  # a node refuses what has come further
 LEAKS_SHOWN: Final = 6
+LEAK_HOMES_MAX: Final = 50  # nodes whose things are followed; the ends of the link come first
 NAMES_SHOWN: Final = 4
 OTHER: Final = "anything else"  # stands for the types that no rule names
 _TERMS: Final = ("name", "strategy", "overrides", "advertise_ids")
@@ -304,39 +306,69 @@ def _ring(topology: Topology, way: list[str]) -> Concern:
 def _leaks(before: Topology, after: Topology, ends: tuple[str, str], types: Iterable[str]) -> list[Concern]:
     """What rules keep from a node now, and would not any more; what the link's own ends have comes first."""
     named = sorted({*types, *(name for link in after.links for rule in (link.export, link.back) for name in types_named(rule))})
+    then, now = _rules(after), _rules(before)
+    homes = sorted(before.by_id, key=lambda home: home not in ends)[:LEAK_HOMES_MAX]
+    every_way = _open(now, None)
+    near = {home: _from(every_way, home) for home in homes}
     kept: dict[tuple[str, str], list[str]] = {}
-    for node in sorted(before.nodes, key=lambda node: node.id not in ends):
-        near = reached(before, node.id, None)
-        for type_ in [*named, OTHER]:
-            for other in sorted((reached(after, node.id, type_) & near) - reached(before, node.id, type_)):
-                kept.setdefault((node.id, other), []).append(type_)
+    for type_ in [*named, OTHER]:
+        ways_then, ways_now = _open(then, type_), _open(now, type_)
+        for home in homes:
+            for other in sorted((_from(ways_then, home) & near[home]) - _from(ways_now, home)):
+                kept.setdefault((home, other), []).append(type_)
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (home, other), names in kept.items():
         found.setdefault((home, tuple(names)), []).append(other)
     said = [
-        Concern(f"{_types(names)} of {home} would reach {', '.join(others)}, which export rules prevent now.")
+        Concern(
+            f"{_capital(_few(names, 'types'))} of {home} would reach {_few(others, 'nodes')}, which export rules prevent now."
+        )
         for (home, names), others in found.items()
     ]
     more = len(said) - LEAKS_SHOWN
     return said[:LEAKS_SHOWN] + ([Concern(f"There are {more} more such ways round rules.")] if more > 0 else [])
 
 
-def _types(names: tuple[str, ...]) -> str:
-    shown = [*names[: NAMES_SHOWN - 1], f"{len(names) - NAMES_SHOWN + 1} more types"] if len(names) > NAMES_SHOWN else list(names)
-    text = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+def _few(names: Sequence[str], what: str) -> str:
+    shown = list(names)
+    if len(shown) > NAMES_SHOWN:
+        shown = [*shown[: NAMES_SHOWN - 1], f"{len(shown) - NAMES_SHOWN + 1} more {what}"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
 def reached(topology: Topology, home: str, type_: str | None) -> set[str]:
     """The nodes that something of a type can come to from its home under export rules; without a type, whatever rules say."""
+    return _from(_open(_rules(topology), type_), home)
+
+
+def _rules(topology: Topology) -> list[tuple[str, str, ExportRule]]:
+    """From, to, and the rule, of links that both ends want."""
+    return [
+        (here, link.other(here), checked(rule))
+        for link in topology.links
+        if link.export is not None and link.back is not None
+        for here, rule in zip(link.between, (link.export, link.back), strict=True)
+    ]
+
+
+def _open(rules: Iterable[tuple[str, str, ExportRule]], type_: str | None) -> dict[str, list[str]]:
+    """Where something of a type can go from each node."""
+    ways: dict[str, list[str]] = {}
+    for here, other, rule in rules:
+        if type_ is None or rule.allows_type(type_):
+            ways.setdefault(here, []).append(other)
+    return ways
+
+
+def _from(ways: Mapping[str, list[str]], home: str) -> set[str]:
     found, waiting = {home}, deque([home])
     while waiting:
-        here = waiting.popleft()
-        for link in topology.links_of(here):
-            other = link.other(here)
-            if link.export is None or link.back is None or other in found:
-                continue
-            if type_ is None or lets_pass(link.rule(here), type_):
+        for other in ways.get(waiting.popleft(), ()):
+            if other not in found:
                 found.add(other)
                 waiting.append(other)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from nicegui import events, ui
 
@@ -232,7 +233,7 @@ class _Page:
             for link in self._topology.links_of(id_):
                 with ui.item(on_click=partial(self._choose, "|".join(link.between))).classes("rounded"):
                     ui.item_section(f"to {link.other(id_)}: {short(link.rule(id_))}")
-        ui.link("Its entities", f"/data?node={id_}")
+        ui.link("Its entities", f"/data?node={quote(id_)}")
 
     def _tell_link(self, link: TopologyLink) -> None:
         a, b = link.between

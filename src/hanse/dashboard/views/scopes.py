@@ -7,6 +7,7 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from nicegui import events, ui
@@ -27,7 +28,7 @@ from hanse.dashboard.steering import (
     topology_of,
     try_border,
 )
-from hanse.dashboard.views.federation_dialogs import done
+from hanse.dashboard.views.federation_dialogs import done, sheet
 from hanse.dashboard.views.scopes_editor import show_editor
 from hanse.model import InvalidInput
 
@@ -161,32 +162,36 @@ class _Page:
     async def _switch(self, border: Border, event: events.ValueChangeEventArguments[Any]) -> None:
         if event.value == (not border.is_shut):
             return
-        if event.value:
-            is_done = await done(partial(reset_border, self._watch, border), f"{border.scope} is open as before")
-        else:
-            shut = partial(set_border, self._watch, border, out="false", into="false")
-            is_done = await done(shut, f"{border.scope} is shut: nothing leaves it, nothing comes in")
+        with self._borders:  # which stays, while the list in it is made anew
+            if event.value:
+                is_done = await done(partial(reset_border, self._watch, border), f"{border.scope} is open as before")
+            else:
+                shut = partial(set_border, self._watch, border, out="false", into="false")
+                is_done = await done(shut, f"{border.scope} is shut: nothing leaves it, nothing comes in")
         if not is_done:
             self._listed = None  # the switch goes back
         await self._refresh()
 
     def _ask_filters(self, border: Border) -> None:
-        with ui.dialog() as dialog, ui.card().classes("w-full max-w-lg"):
-            ui.label(f"What crosses between {border.scope} and {border.superscope}").classes("text-h6")
-            ui.label('A filter such as severity=="high" or public==true; nothing for everything, false for nothing.')
+        dialog, card = sheet(
+            f"What crosses between {border.scope} and {border.superscope}",
+            'A filter such as severity=="high" or public==true; nothing for everything, false for nothing.',
+        )
+        with card:
             out = ui.input(f"May leave {border.scope}", value=border.out).classes("w-full")
             into = ui.input(f"May come into {border.scope}", value=border.into).classes("w-full")
 
             async def save() -> None:
                 change = partial(set_border, self._watch, border, out=str(out.value or ""), into=str(into.value or ""))
-                if await done(change, "The border is changed"):
+                with card:
+                    is_done = await done(change, "The border is changed")
+                if is_done:
                     dialog.close()
                     await self._refresh()
 
             with ui.row():
-                ui.button("Set", on_click=save)
+                ui.button("Set", on_click=save).props("data-testid=set-filters")
                 ui.button("Cancel", on_click=dialog.close).props("flat")
-        dialog.on_value_change(lambda event: None if event.value else dialog.delete())
         dialog.open()
 
     # --- members ------------------------------------------------------------------------------------------------------
@@ -221,8 +226,9 @@ class _Page:
         if event.value:
             return
         act = partial(join_scope, self._watch, node, self._dimension, scope, is_in=False)
-        if not await done(act, f"{node} is not in {scope} any more"):
-            self._listed = None
+        with self._members:
+            if not await done(act, f"{node} is not in {scope} any more"):
+                self._listed = None
         await self._refresh()
 
 
@@ -313,7 +319,7 @@ class _Trial:
                             f"color: {scope_graph.OPEN if tried.is_delivered else scope_graph.SHUT}"
                         )
                 ui.label(("arrived" if last.is_delivered else "did not arrive") + ": " + last.why[-1 if last.is_delivered else 0])
-                ui.link("Why?", f"/why?publisher={last.publisher}&id={last.id}").classes("text-sm")
+                ui.link("Why?", f"/why?publisher={quote(last.publisher)}&id={quote(last.id)}").classes("text-sm")
 
 
 def _neighbours(watch: Watch) -> tuple[str | None, str | None]:
