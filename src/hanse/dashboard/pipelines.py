@@ -32,7 +32,7 @@ ROW_PX: Final = 90
 TEXT_MAX: Final = 24  # characters of a line in a box
 COLORS: Final = {"running": "#2e7d4f", "done": "#0b6e99", "waiting": "#7d8c99", "failed": "#b3261e", "killed": "#b3261e"}
 KIND_COLORS: Final = {"source": "#5d6b1e", "sink": "#5d6b1e", "table": "#7b3fa0"}
-_EDGE_LABEL: Final = {"fontSize": 10, "lineHeight": 12, "color": INK, "rotate": 0, "opacity": 1, "verticalAlign": "bottom"}
+_EDGE_LABEL: Final = {"fontSize": 10, "lineHeight": 12, "color": INK, "rotate": 0, "opacity": 1, "offset": [0, -12]}
 ASIDE: Final = {
     "below": "below the guarantee",
     "late": "late",
@@ -353,4 +353,4 @@ def delivered(entities: Iterable[Mapping[str, Any]]) -> str:
 
 def _range(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

@@ -210,6 +210,8 @@ class _Page:
         for one in (self._shown, self._broker):
             one.on_value_change(self.draw)
         self._says = ui.column().classes("gap-0").props('role="status"').props("data-testid=says")
+        with self._says:
+            ui.label("It is drawn …")
         with ui.element("div").style("height: min(60vh, 36rem)").classes("w-full"):
             self._map = HarbourMap("Brokers on the globe, and who talks with whom", self._picked).style("width:100%;height:100%")
         self._legend = ui.row().classes("items-center gap-4 text-sm")
