@@ -109,6 +109,15 @@ def test_a_python_file_that_only_a_folder_names_is_not_run(tmp_path: Path) -> No
     assert look(str(state_in(tmp_path, file=str(tmp_path / "air.py")))).plan is None
 
 
+def test_a_python_file_that_is_named_is_run_once_for_each_change(tmp_path: Path) -> None:
+    file, runs = tmp_path / "air.py", tmp_path / "runs"
+    file.write_text(f"with open({str(runs)!r}, 'a') as runs:\n    runs.write('x')\n")
+    told = [look(str(file)).problem for _ in range(3)]
+    assert len(set(told)) == 1
+    assert "it defines no `pipeline" in told[0]
+    assert runs.read_text() == "x"
+
+
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert "there is no folder" in look(str(tmp_path / "none.toml")).problem
     file = pipeline_in(tmp_path)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,6 +28,7 @@ CAPSULE: Final = "capsule-"
 COLLECTOR: Final = "collector-"
 LAKE: Final = "lake-"
 DERIVED: Final = "derived_"
+PLANS_KEPT: Final = 64
 COLUMN_PX: Final = 230
 ROW_PX: Final = 90
 TEXT_MAX: Final = 24  # characters of a line in a box
@@ -83,12 +85,27 @@ def look(what: str) -> Told:
 
 def _plan(what: str, state: State | None) -> Pipeline | None:
     """A file that was named is read; one that only a folder tells of is read if reading it runs nothing."""
+    file = Path(what)
+    if not file.is_file():
+        file = Path(state.file) if state is not None and state.file.endswith(".toml") else file
+    if not file.is_file():
+        return None
+    found = _loaded(str(file), file.stat().st_mtime_ns)
+    if isinstance(found, InvalidInput):
+        raise found
+    return found
+
+
+@lru_cache(maxsize=PLANS_KEPT)
+def _loaded(file: str, changed_ns: int) -> Pipeline | InvalidInput:
+    """Once for each change of a file: reading Python runs it, and pages look again and again."""
+    del changed_ns
     from hanse.pipeline.plan import load
 
-    if Path(what).is_file():
-        return load(what)
-    file = Path(state.file) if state is not None and state.file else None
-    return load(file) if file is not None and file.suffix == ".toml" and file.is_file() else None
+    try:
+        return load(file)
+    except InvalidInput as error:
+        return error
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------------

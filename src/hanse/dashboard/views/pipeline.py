@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import run, ui
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hanse.dashboard.watching import Watch
 
 LOOK_S: Final = 2 * REFRESH_S
-QUALITY_S: Final = 10 * REFRESH_S  # between two looks at what capsules have delivered
+ASK_EVERY: Final = 5  # looks at a pipeline, a node is asked for what its capsules have delivered
 ENTITIES_MAX: Final = 50  # of a capsule, whose quality is looked at
 _STREAMS: Final = (
     ("name", "stream", "left"),
@@ -49,17 +50,17 @@ async def show(watch: Watch, shown: Shown) -> None:
     parts = [_Part(watch, what) for what in shown.pipelines]
     lake = Lake(shown.lake)
 
+    looks = count()
+
     async def refresh() -> None:
+        is_asked = next(looks) % ASK_EVERY == 0
         for part in parts:
             await part.look()
+            if is_asked:
+                await part.ask()
         lake.add(told.plan.lake.folder for part in parts if (told := part.told) and told.plan and told.plan.lake)
 
-    async def ask() -> None:
-        for part in parts:
-            await part.ask()
-
     ui.timer(LOOK_S, refresh)
-    ui.timer(QUALITY_S, ask)
 
 
 def _how_to_start() -> None:
