@@ -34,6 +34,12 @@ def link_at(federation: LocalFederation, node: str, *ends: str) -> dict[str, Any
     return next((link for link in links if set(link["between"]) == set(ends)), None)
 
 
+def unlink(federation: LocalFederation, a: str, b: str) -> None:
+    for here, other in ((a, b), (b, a)):
+        with hanse.connect_sync(federation.url(here)) as client:
+            client.request("DELETE", f"{API}/links/{other}")
+
+
 async def picture(page: Browser) -> dict[str, Any]:
     """What the graph was given to draw."""
     chart = f"getElement(parseInt({at('federation-graph')}.id.slice(1)))"
@@ -126,9 +132,24 @@ async def test_a_topology_is_brought_and_done(dashboard: str, smart_port: LocalF
         await _bring(page, "broken.toml", "nodes = 7")
         await says(page, "import", "broken.toml: it names no nodes")
         assert page.errors == []
-    for here, other in (("port-a", "port-b"), ("port-b", "port-a")):
-        with hanse.connect_sync(smart_port.url(here)) as client:
-            client.request("DELETE", f"{API}/links/{other}")
+    unlink(smart_port, "port-a", "port-b")
+
+
+@in_a_loop
+async def test_a_link_that_one_end_wants_is_wanted_by_the_other_too(dashboard: str, smart_port: LocalFederation) -> None:
+    with hanse.connect_sync(smart_port.url("port-a")) as client:
+        client.request("POST", f"{API}/links", json={"node": "port-b", "export": {"types": ["Room"]}})
+    async with Browser() as page:
+        await page.open(f"{dashboard}/federation")
+        await pick(page, "choice", "port-a – port-b")
+        await says(page, "federation-details", "Only Room may cross.", "This end does not want the link: nothing crosses.")
+        await press_button(page, "Let both want it")
+        await page.until("document.body.innerText.includes('port-a and port-b are linked')")
+        made = link_at(smart_port, "port", "port-a", "port-b")
+        assert made is not None
+        assert (made["agreed"], made["export"], made["back"]) == (True, {"types": ["Room"]}, {})
+        assert page.errors == []
+    unlink(smart_port, "port-a", "port-b")
 
 
 @in_a_loop
@@ -167,14 +188,18 @@ async def test_a_node_that_is_started_as_the_page_says_joins(tmp_path: Path) -> 
     file = tmp_path / "federation.toml"
     file.write_text(description("a", [], more='characterisation = "scopes.toml"'))
     with running(tmp_path, file, "a") as first, dashboard_of(first.url) as url:
-        async with Browser() as page:
+        async with Browser(width=400) as page:
             await page.open(f"{url}/federation")
             await press_button(page, "Add a node")
+            await pick(page, "node-to", "a")
+            await fill(page, "Its id", "a")
+            await page.until("document.body.innerText.includes(\"there is a node 'a' already\")")
             await fill(page, "Its id", "ferry")
             await fill(page, "Its community", "ferries")
             await fill(page, "HTTP at", f"127.0.0.1:{(port := free_port())}")
             await fill(page, "Links come in at", f"tcp/127.0.0.1:{free_port()}")
-            await pick(page, "node-to", "a")
+            await says(page, "node-command", "hanse serve --config ferry.toml")
+            assert await page.value("document.documentElement.scrollWidth <= innerWidth")
             await says(page, "node-text", f"port = {port}", 'node = "a"', 'characterisation = "scopes.toml"')
             text = str(await page.value(f"{at('node-text')}.textContent"))
             await press_button(page, "Let it join")
@@ -198,18 +223,3 @@ async def _bring(page: Browser, name: str, text: str) -> None:
         "const field = document.querySelector('.q-uploader input[type=file]'); field.files = files.files;"
         "field.dispatchEvent(new Event('change', {bubbles: true})) })()"
     )
-
-
-@in_a_loop
-async def test_a_new_node_is_written_down_and_refusals_are_the_nodes_own_words(dashboard: str) -> None:
-    async with Browser(width=400) as page:
-        await page.open(f"{dashboard}/federation")
-        await press_button(page, "Add a node")
-        await fill(page, "Its id", "port")
-        await pick(page, "node-to", "port-a")
-        await page.until("document.body.innerText.includes(\"there is a node 'port' already\")")
-        await fill(page, "Its id", "ferry")
-        await says(page, "node-text", '[node]\nid = "ferry"', 'node = "port-a"', 'characterisation = "scopes.toml"')
-        await says(page, "node-command", "hanse serve --config ferry.toml")
-        assert await page.value("document.documentElement.scrollWidth <= innerWidth")
-        assert page.errors == []

@@ -42,6 +42,20 @@ async def test_shutting_a_border_stops_what_crosses_it_and_opening_lets_it_throu
         await says(page, "borders", "everything leaves quay-a to harbour; everything comes in from there")
         await press_button(page, "Try once")
         await says(page, "trial", "out of quay-a: 2 of the last 3 arrived", "into quay-a: 2 of the last 3 arrived")
+        await press_button(page, "Filters between quay-a and harbour")
+        await fill(page, "May leave quay-a", "public=")
+        await press_button(page, "Set")
+        await page.until("document.body.innerText.includes('visibility filter')")  # what is wrong with it, as the node says it
+        await fill(page, "May leave quay-a", "public==true")
+        await press_button(page, "Set")
+        await says(page, "borders", "what has public==true leaves quay-a to harbour")
+        await press_button(page, "Try once")  # what it says is public
+        await says(page, "trial", "out of quay-a: 3 of the last 4 arrived")
+        await page.value(f"{at('try-again')}.click()")  # by itself, from now on
+        await says(page, "trial", "out of quay-a: 5 of the last 6 arrived")
+        with hanse.connect_sync(smart_port.url("port")) as client:
+            client.request("DELETE", f"{SCOPES}/visibility", params={"dimension": "area", "scope": "quay-a"})
+        await says(page, "borders", "everything leaves quay-a to harbour")
         assert page.errors == []
         assert all(url.startswith((dashboard, "data:", "blob:")) for url in page.requested)
 
@@ -56,8 +70,9 @@ async def test_a_node_joins_a_scope_and_leaves_it(dashboard: str, smart_port: Lo
         await page.until("document.body.innerText.includes('port-a is in quay-a')")
         with hanse.connect_sync(smart_port.url("port-a")) as client:
             assert client.request("GET", SCOPES).data["joined"] == [{"dimension": "area", "scope": "quay-a"}]
-        await page.until(f"!!{at('members')}.querySelector('.q-chip__icon--remove')")
-        await page.value(f"{at('members')}.querySelector('.q-chip__icon--remove').click()")
+        chip = f"[...{at('members')}.querySelectorAll('.q-chip')].find(chip => chip.innerText.includes('port-a'))"
+        await page.until(f"!!{chip}")
+        await page.value(f"{chip}.querySelector('.q-chip__icon--remove').click()")
         await page.until("document.body.innerText.includes('port-a is not in quay-a any more')")
         with hanse.connect_sync(smart_port.url("port-a")) as client:
             assert client.request("GET", SCOPES).data["joined"] == []

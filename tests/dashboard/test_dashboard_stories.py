@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from tests.browser import CHROMIUM, Browser
@@ -10,8 +11,11 @@ from tests.dashboard.hands import at, in_a_loop, press_button, says
 from tests.serving import serving
 
 import hanse
+from hanse.dashboard.scenarios import scenarios
 from hanse.dashboard.stories import STORIES, Missing, Stage, Story, cast_of
+from hanse.dashboard.topology import to_toml
 from hanse.dashboard.watching import Watch
+from hanse.node.federation.description import read_file
 from hanse.node.federation.local import LocalFederation
 
 BY_KEY = {story.key: story for story in STORIES}
@@ -24,6 +28,20 @@ async def told(watch: Watch, story: Story) -> list[str]:
         return [line for step in story.steps for line in [step.says(stage.cast), *await step.play(stage)]]
     finally:
         await stage.close()
+
+
+def test_each_story_has_a_federation_to_begin_with(tmp_path: Path) -> None:
+    assert scenarios().keys() == BY_KEY.keys()
+    for key, topology in scenarios().items():
+        file = tmp_path / f"{key}.toml"
+        file.write_text(to_toml(topology))
+        assert [node.id for node in read_file(file).nodes] == [node.id for node in topology.nodes]
+        cast = BY_KEY[key].cast(topology)
+        assert cast.home in topology.by_id
+    several = BY_KEY["communities"].cast(scenarios()["communities"])
+    assert (several.home, several.other, several.open_type, several.kept_type) == ("port", "bus", "Vehicle", "Person")
+    with pytest.raises(Missing, match="an export rule between them"):
+        BY_KEY["communities"].cast(scenarios()["community"])
 
 
 @in_a_loop

@@ -31,7 +31,7 @@ HOT: Final = 31
 WARM: Final = 22
 _USUAL: Final = ("Vehicle", "Alert", "Room", "Building")  # types to tell a story with, if no rule names one
 _SECRET: Final = ("Person", "Driver", "Camera", "Diary")
-_START: Final = "hanse federation up examples/smart-port/federation.toml"
+_START: Final = "start the federation of this file with hanse federation up, and look at it"
 
 
 class Missing(Exception):
@@ -163,7 +163,7 @@ def _one_community(topology: Topology) -> Cast:
         if b.id in reached(topology, a.id, "Room") and all(home[node].community == a.community for node in way)
     ]
     if not pairs:
-        raise Missing(f"This needs two linked nodes of one community. Try: {_START}")
+        raise Missing(f"This needs two linked nodes of one community: {_START}.")
     a, b, way = max(pairs, key=lambda pair: len(pair[2]))
     return Cast(a, b, way=tuple(way))
 
@@ -180,7 +180,7 @@ def _several(topology: Topology) -> Cast:
             kept = next((one for one in _candidates(rule, _SECRET) if other not in reached(topology, here, one)), None)
             if passing and kept:
                 return Cast(here, other, passing, kept, dict(rule), (here, other))
-    raise Missing(f"This needs two linked communities with an export rule between them. Try: {_START}")
+    raise Missing(f"This needs two linked communities with an export rule between them: {_START}.")
 
 
 def _candidates(rule: Rule, usual: tuple[str, ...]) -> Iterator[str]:

@@ -11,9 +11,9 @@ from nicegui import events, ui
 from hanse.dashboard import federation_graph
 from hanse.dashboard.frame import REFRESH_S, empty, heading
 from hanse.dashboard.rules import sentences, short
-from hanse.dashboard.steering import topology_of
+from hanse.dashboard.steering import add_link, topology_of
 from hanse.dashboard.topology import Topology, TopologyLink
-from hanse.dashboard.views.federation_dialogs import ask_for_link, ask_for_node, ask_for_removal, ask_for_rules
+from hanse.dashboard.views.federation_dialogs import ask_for_link, ask_for_node, ask_for_removal, ask_for_rules, done
 from hanse.dashboard.views.federation_files import show_files
 from hanse.model import InvalidInput
 
@@ -247,12 +247,22 @@ class _Page:
                 said = ", ".join(f"{counts[name]:,} {name}" for name in ("sent", "received", "waiting", "lost") if name in counts)
                 ui.label(said).classes("text-sm number opacity-80")
         with ui.row():
-            ui.button("Export rules", icon="rule", on_click=lambda: ask_for_rules(self._watch, self._topology, link)).props(
-                "data-testid=change-rules"
-            )
-            ui.button("Remove", icon="link_off", on_click=lambda: ask_for_removal(self._watch, self._topology, link)).props(
-                "outline color=negative data-testid=remove-link"
-            )
+            if link.export is None or link.back is None:
+                ui.button("Let both want it", icon="handshake", on_click=partial(self._complete, link)).props(
+                    "data-testid=complete"
+                )
+            else:
+                ask = partial(ask_for_rules, self._watch, self._topology, link)
+                ui.button("Export rules", icon="rule", on_click=ask).props("data-testid=change-rules")
+            remove = partial(ask_for_removal, self._watch, self._topology, link)
+            ui.button("Remove", icon="link_off", on_click=remove).props("outline color=negative data-testid=remove-link")
+
+    async def _complete(self, link: TopologyLink) -> None:
+        """An end that does not want the link yet lets everything cross; its rules can be changed then."""
+        whole = TopologyLink(link.between, link.export or {}, link.back or {})
+        with self._chart:  # which stays, while the details are shown anew
+            await done(partial(add_link, self._watch, whole), f"{link.between[0]} and {link.between[1]} are linked")
+        self.refresh()
 
 
 def _offer(offer: dict[str, Any]) -> str:

@@ -113,12 +113,14 @@ def tell_concerns(place: ui.column, found: Iterable[Concern]) -> bool:
     return is_barred
 
 
-def _sheet(title: str, help_: str) -> tuple[ui.dialog, ui.card]:
-    dialog = ui.dialog().props('persistent aria-modal="true"')
+def sheet(title: str, help_: str) -> tuple[ui.dialog, ui.card]:
+    """A dialog that stays although the part of the page that it was called from is shown anew meanwhile."""
+    with ui.context.client.layout:
+        dialog = ui.dialog().props('persistent aria-modal="true"')
     with dialog, ui.card().classes("w-full max-w-2xl") as card:
         ui.label(title).classes("text-h6").props('role="heading" aria-level="2"')
         ui.label(help_).classes("text-sm opacity-80")
-    dialog.on_value_change(lambda event: None if event.value else dialog.delete())
+    dialog.on_value_change(lambda event: None if event.value or dialog.is_deleted else dialog.delete())
     return dialog, card
 
 
@@ -127,7 +129,7 @@ def _sheet(title: str, help_: str) -> tuple[ui.dialog, ui.card]:
 
 def ask_for_link(watch: Watch, topology: Topology) -> None:
     ids = sorted(topology.by_id)
-    dialog, card = _sheet("A new link", "Both ends have to want it. What it would mean is told before it is made.")
+    dialog, card = sheet("A new link", "Both ends have to want it. What it would mean is told before it is made.")
     with card:
         with ui.row().classes("w-full no-wrap"):
             first = ui.select(ids, label="Between").classes("grow").props("data-testid=link-from")
@@ -183,7 +185,7 @@ def ask_for_link(watch: Watch, topology: Topology) -> None:
 
 def ask_for_rules(watch: Watch, topology: Topology, link: TopologyLink) -> None:
     a, b = link.between
-    dialog, card = _sheet(f"What may cross between {a} and {b}", "Each end decides what it lets go. It counts at once.")
+    dialog, card = sheet(f"What may cross between {a} and {b}", "Each end decides what it lets go. It counts at once.")
     with card:
         place = ui.column().classes("w-full")
         told = ui.column().classes("w-full gap-1").props('aria-live="polite" data-testid=concerns')
@@ -223,7 +225,7 @@ def ask_for_rules(watch: Watch, topology: Topology, link: TopologyLink) -> None:
 
 def ask_for_removal(watch: Watch, topology: Topology, link: TopologyLink) -> None:
     a, b = link.between
-    dialog, card = _sheet(f"Remove the link between {a} and {b}?", "Neither end wants it any more; what waits on it is not sent.")
+    dialog, card = sheet(f"Remove the link between {a} and {b}?", "Neither end wants it any more; what waits on it is not sent.")
     with card:
         tell_concerns(ui.column().classes("w-full gap-1").props("data-testid=concerns"), concerns_of_removal(topology, a, b))
         with ui.row():
@@ -244,7 +246,7 @@ def ask_for_removal(watch: Watch, topology: Topology, link: TopologyLink) -> Non
 
 async def ask_for_node(watch: Watch, topology: Topology) -> None:
     """A node is a process on somebody's machine: what it needs is written here, and whom it joins is asked to want it."""
-    dialog, card = _sheet("A new node", "A node is a program that you start where its data is to be. This writes what it needs.")
+    dialog, card = sheet("A new node", "A node is a program that you start where its data is to be. This writes what it needs.")
     communities = sorted({node.community for node in topology.nodes if node.community})
     terms = await terms_of(watch)
     with card:
@@ -268,6 +270,10 @@ async def ask_for_node(watch: Watch, topology: Topology) -> None:
             ui.button("Close", on_click=dialog.close).props("flat")
 
     def described() -> TopologyNode:
+        if not others:
+            raise InvalidInput(
+                "No node here takes links: those that are alone are in no federation. Begin one on the first page."
+            )
         given = str(id_.value or "").strip()
         if not given or not to.value:
             raise InvalidInput("Give it an id, and choose whom it is linked to.")

@@ -125,8 +125,11 @@ class _Page:
             self._listed = listed
             self._list_borders(borders)
             self._list_members(members)
+        nodes = sorted(self._watch.nodes)
+        if self._node.options != nodes:
+            self._node.set_options(nodes)
         if trial is not None:
-            trial.offer(borders)
+            trial.offer(borders, nodes)
 
     def _turn(self, dimension: str) -> None:
         self._dimension = dimension
@@ -210,7 +213,8 @@ class _Page:
 
     def _joining(self) -> None:
         with ui.row().classes("items-center gap-2"):
-            node = ui.select(sorted(self._watch.nodes), label="Node").classes("w-40").props("dense data-testid=join-node")
+            node = self._node = ui.select(sorted(self._watch.nodes), label="Node").classes("w-40")
+            node.props("dense data-testid=join-node")
             self._scope = ui.select(self._seen.dimensions[self._dimension], label="Scope").classes("w-40")
             self._scope.props("dense data-testid=join-scope")
 
@@ -258,7 +262,11 @@ class _Trial:
         self._tell()
         ui.timer(REFRESH_S, self._tick)
 
-    def offer(self, borders: list[Border]) -> None:
+    def offer(self, borders: list[Border], nodes: list[str]) -> None:
+        if self._inside.options != nodes:  # others have been found since
+            inside, outside = _neighbours(self._watch)
+            self._inside.set_options(nodes, value=inside)
+            self._outside.set_options(nodes, value=outside)
         self._borders = {f"{border.scope} | {border.superscope}": border for border in borders}
         names = {key: f"{border.scope} in {border.superscope}" for key, border in self._borders.items()}
         now = self._select.value if self._select.value in names else next(iter(names), None)

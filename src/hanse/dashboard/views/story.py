@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nicegui import ui
 
 from hanse.client import NgsiLdClientError
-from hanse.dashboard.frame import heading
+from hanse.dashboard.frame import REFRESH_S, heading
+from hanse.dashboard.scenarios import scenarios
 from hanse.dashboard.steering import in_words
 from hanse.dashboard.stories import STORIES, Missing, Stage, Step, Story, cast_of
+from hanse.dashboard.topology import to_toml
 from hanse.model import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,19 +21,48 @@ if TYPE_CHECKING:
 
 def show_cards(watch: Watch) -> None:
     heading("Three stories to click through", "Each does something real with the nodes, and says what happened.")
-    with ui.row().classes("w-full gap-4"):
-        for story in STORIES:
-            with ui.card().classes("w-full sm:w-80 gap-1"):
-                ui.label(story.title).classes("text-subtitle1").props('role="heading" aria-level="3"')
-                ui.label(story.says).classes("text-sm opacity-80 grow")
-                try:
-                    cast_of(story, watch)
-                except Missing as missing:
-                    ui.label(str(missing)).classes("text-sm italic")
-                else:
-                    ui.button(
-                        "Play", icon="play_arrow", on_click=lambda _, key=story.key: ui.navigate.to(f"/?story={key}")
-                    ).props(f'data-testid=play-{story.key} aria-label="Play: {story.title}"')
+    cards = ui.row().classes("w-full gap-4")
+    shown: list[str] = []
+
+    def refresh() -> None:
+        """Nodes come and go, and with them what can be played."""
+        missing = [_missing(story, watch) for story in STORIES]
+        if missing != shown:
+            shown[:] = missing
+            cards.clear()
+            with cards:
+                for story, lacks in zip(STORIES, missing, strict=True):
+                    _show_card(story, lacks)
+
+    refresh()
+    ui.timer(REFRESH_S, refresh)
+
+
+def _missing(story: Story, watch: Watch) -> str:
+    try:
+        cast_of(story, watch)
+    except Missing as error:
+        return str(error)
+    return ""
+
+
+def _show_card(story: Story, missing: str) -> None:
+    with ui.card().classes("w-full sm:w-80 gap-1"):
+        ui.label(story.title).classes("text-subtitle1").props('role="heading" aria-level="3"')
+        ui.label(story.says).classes("text-sm opacity-80 grow")
+        if missing:
+            ui.label(missing).classes("text-sm italic")
+        with ui.row().classes("gap-1"):
+            if not missing:
+                play = ui.button("Play", icon="play_arrow", on_click=partial(ui.navigate.to, f"/?story={story.key}"))
+                play.props(f'data-testid=play-{story.key} aria-label="Play: {story.title}"')
+            load = ui.button("Its federation", icon="download", on_click=partial(_load, story.key)).props("flat no-caps")
+            load.props(f'aria-label="Download a federation for: {story.title}"')
+
+
+def _load(key: str) -> None:
+    topology = scenarios()[key]
+    ui.download.content(to_toml(topology), f"{topology.terms['name']}.toml")
 
 
 def show_story(watch: Watch, key: str) -> None:
