@@ -16,7 +16,7 @@ from tests.dashboard.conftest import dashboard_of
 from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
 from tests.dashboard.mouse import pick
 from tests.mosquitto import free_port
-from tests.node.federation.linked import TOWN, description, running
+from tests.node.federation.linked import TOWN, description, running, until
 
 import hanse
 from hanse.dashboard.mosquitto import read_files
@@ -26,6 +26,7 @@ from hanse.node.federation.local import LocalFederation
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 
 API = "/hanse/v1/federation"
+DRAWN = f"getElement(parseInt({at('federation-graph')}.id.slice(1))).options.series[0]"
 
 
 def link_at(federation: LocalFederation, node: str, *ends: str) -> dict[str, Any] | None:
@@ -38,12 +39,12 @@ def unlink(federation: LocalFederation, a: str, b: str) -> None:
     for here, other in ((a, b), (b, a)):
         with hanse.connect_sync(federation.url(here)) as client:
             client.request("DELETE", f"{API}/links/{other}")
+    until(lambda: all(link_at(federation, node, a, b) is None for node in federation.nodes), "all nodes have heard of it")
 
 
 async def picture(page: Browser) -> dict[str, Any]:
     """What the graph was given to draw."""
-    chart = f"getElement(parseInt({at('federation-graph')}.id.slice(1)))"
-    return dict(await page.value(f"JSON.parse(JSON.stringify({chart}.options.series[0]))"))
+    return dict(await page.value(f"JSON.parse(JSON.stringify({DRAWN}))"))
 
 
 @in_a_loop
@@ -162,6 +163,7 @@ async def test_what_is_taken_along_is_the_same_federation_in_every_form(
         await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         await page.open(f"{dashboard}/federation?node=port")
         await says(page, "federation-details", "of port-authority; answers")
+        await page.until(f"{DRAWN}.links.length === {len(known.links)}")
         for form in ("JSON", "TOML", "Mosquitto"):
             await press_button(page, form)
         files = [tmp_path / name for name in ("topology.json", "federation.toml", "mosquitto.zip")]
