@@ -57,7 +57,7 @@ def frame(watch: Watch, path: str) -> Iterator[ui.column]:
     ui.html('<a class="skip" href="#contents">To the contents</a>', sanitize=False)
     dark = ui.dark_mode(value=None)
     with (
-        ui.left_drawer(value=None).props('bordered show-if-above :breakpoint="900" width=210') as drawer,
+        ui.left_drawer(value=False).props('bordered show-if-above :breakpoint="900" width=210') as drawer,
         ui.list().classes("w-full").props('role="navigation" aria-label="Pages"'),
     ):
         for place in PLACES:
