@@ -8,7 +8,7 @@ SECONDS ?=
 # the MQTT broker that tests and benchmarks use; got quietly, with or without root, if the machine has none
 with_mosquitto = @mkdir -p out && MOSQUITTO=$$(sh tools/mosquitto.sh 2>out/mosquitto.log) || { cat out/mosquitto.log >&2; exit 1; }; export MOSQUITTO;
 
-.PHONY: kill pipeline-clusters pipeline-kill setup test check demo tour conformance bench faults faults-live fuzz study lock clean help
+.PHONY: test-long kill pipeline-clusters pipeline-kill setup test check demo tour conformance bench faults faults-live fuzz study lock clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -22,7 +22,10 @@ $(STAMP): requirements.lock pyproject.toml
 setup: $(STAMP)  ## a virtual environment with what the lock file pins
 
 test: setup      ## every test that a change must pass
-	$(with_mosquitto) $(PY) -m pytest -n 2
+	$(with_mosquitto) $(PY) -m pytest -n 3
+
+test-long: setup ## those that take a minute and more each
+	$(with_mosquitto) HANSE_LONG=1 HANSE_TEST_S_MAX=1200 $(PY) -m pytest -n 2 -m long
 
 check: setup     ## style and types
 	$(VENV)/bin/ruff check src tests benchmarks examples
@@ -78,10 +81,10 @@ kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 	HANSE_TEST_S_MAX=3600 HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py
 
 pipeline-clusters: setup ## the same pipeline on this machine, on executors, and on a standalone cluster of two workers
-	HANSE_TEST_S_MAX=3600 HANSE_CLUSTERS=1 $(PY) -m pytest -s tests/pipeline/test_clusters.py
+	HANSE_LONG=1 HANSE_TEST_S_MAX=3600 HANSE_CLUSTERS=1 $(PY) -m pytest -s tests/pipeline/test_clusters.py
 
 pipeline-kill: setup ## kill -9 of a pipeline's driver, its nodes and its lake's compaction, 40 times: everything once
-	HANSE_TEST_S_MAX=3600 HANSE_KILLS=40 HANSE_SEED=$${HANSE_SEED:-1} $(PY) -m pytest -s tests/pipeline/test_kill_pipeline.py
+	HANSE_LONG=1 HANSE_TEST_S_MAX=3600 HANSE_KILLS=40 HANSE_SEED=$${HANSE_SEED:-1} $(PY) -m pytest -s tests/pipeline/test_kill_pipeline.py
 
 faults: setup    ## a thousand random scenarios under faults, for every strategy
 	$(HANSE) simulate faults --seeds 1000

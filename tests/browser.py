@@ -18,7 +18,7 @@ from typing import Any, Self
 import aiohttp
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
-WAIT_S = 30.0
+WAIT_S = 60.0
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
 
 

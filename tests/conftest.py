@@ -52,3 +52,12 @@ def pytest_runtest_protocol() -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes a minute and more has its own target: make test-long."""
+    if os.environ.get("HANSE_LONG") or any("::" in str(argument) for argument in config.args):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in set(long)]

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md") if "\n```sh\n" in page.read_text(encoding="utf-8"))
+LONG = {"pipeline.md"}  # it starts Spark, again and again
 PORTS = (9090, 1884, 8081, 9111, 9112, 7411, 7412)  # of the node, of its MQTT broker, of a receiver, of two linked nodes
 
 
@@ -50,7 +51,7 @@ def test_there_are_pages_with_commands() -> None:
     assert {"quickstart.md", "operate.md", "mqtt.md", "models.md", "federation.md", "agents.md"} <= set(PAGES)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in PAGES])
 def test_every_command_does_what_the_page_says(name: str, tmp_path: Path) -> None:
     with one_at_a_time():
         follow(name, tmp_path)

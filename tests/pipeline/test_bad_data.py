@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.pipeline.filling import node_with, upsert
 
 from hanse.pipeline.plan import load
@@ -98,6 +99,7 @@ def contributions(node: SyncNodeClient, letters: list[dict[str, Any]]) -> int:
     return sum(round(one["no2Count"]["value"]) for one in (*made, *below))
 
 
+@pytest.mark.long
 def test_what_comes_to_a_capsule_is_in_what_it_makes_or_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(7)
     file = tmp_path / "air.toml"

@@ -29,6 +29,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(runpy.run_path(str(SCRIPT))["main"]())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_bob_is_told_and_everybody_is_reported_of(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -106,6 +106,7 @@ def patiently(work: Callable[[], Any]) -> Any:
             time.sleep(LOOK_S)
 
 
+@pytest.mark.long
 def test_every_record_once_in_the_lake_and_every_output_once_in_its_node(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     ports = free_port(), free_port()
