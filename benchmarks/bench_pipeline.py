@@ -2,8 +2,9 @@
 
     python benchmarks/bench_pipeline.py [--records N] [--json]
 
-One node and one Spark session on this machine, `local[2]`. A record is a change of an air-quality station: one attribute with a
-sub-property of quality, the location known from before. Three things are measured, with Hanse's defaults:
+One node and one Spark session on this machine, `local[3]`: two cores, and a task that waits for the node meanwhile. A record is
+a change of an air-quality station: one attribute with a sub-property of quality, the location known from before. Three things are
+measured, with Hanse's defaults:
 
 - (a) the source into the raw table of the lake. The node is read under several names, so that there are enough records to go on
   until Java has compiled what it runs often: what the first half takes does not count;
@@ -346,7 +347,7 @@ def measure(url: str, folder: Path, records_: int, console: Console) -> list[Fig
     """Each part is told when it is done: a machine that others use as well may take long."""
     from hanse.pipeline import register, session
 
-    spark = session("bench-pipeline", f"local[{CORES}]")
+    spark = session("bench-pipeline", f"local[{CORES + 1}]")
     register(spark)
     lake = Lake(folder / "lake")
     figures: list[Figure] = []

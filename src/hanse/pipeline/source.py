@@ -16,7 +16,7 @@ Options (all but `nodes` can be left out):
 - `context`: an @context (a file or its text) by which names are meant and shortened; `location`: false leaves places out;
   `past`: true adds what a node needs to answer from the records (`hanse.pipeline.past`);
 - `token`: a bearer token (else HANSE_TOKEN of the driver); `tenant`;
-- `maxRecordsPerTrigger` (200,000), shared by the nodes as they lag; `recordsPerPartition` (50,000): not to be changed while a
+- `maxRecordsPerTrigger` (800,000), shared by the nodes as they lag; `recordsPerPartition` (50,000): not to be changed while a
   query is to go on from its checkpoint with a sink that goes by partitions;
 - `startingOffsets`: earliest (what the logs still have) or latest; for new queries only;
 - `failOnDataLoss`: true. `patience`: seconds that a worker waits for a node that is away (600; 60 for `spark.read`).
