@@ -183,6 +183,7 @@ async def _there(page: Browser, files: list[Path]) -> None:
             await page.value("new Promise(requestAnimationFrame)")
 
 
+@pytest.mark.long
 @in_a_loop
 async def test_a_node_that_is_started_as_the_page_says_joins(tmp_path: Path) -> None:
     """In a federation of its own: nodes that have been there are remembered."""

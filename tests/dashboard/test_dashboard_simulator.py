@@ -26,6 +26,7 @@ async def touch(page: Browser, testid: str) -> None:
         await page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
 
+@pytest.mark.long
 @in_a_loop
 async def test_from_a_setup_to_advice(tmp_path: Path) -> None:
     with serving() as url, dashboard_of(url, "--folder", str(tmp_path)) as dashboard:

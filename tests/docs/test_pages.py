@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md") if "\n```sh\n" in page.read_text(encoding="utf-8"))
-LONG = {"pipeline.md"}  # it starts Spark, again and again
+LONG = {"pipeline.md", "policies.md", "operate.md", "agents.md"}  # Spark, or many commands
 PORTS = (9090, 1884, 8081, 9111, 9112, 7411, 7412)  # of the node, of its MQTT broker, of a receiver, of two linked nodes
 
 

@@ -19,7 +19,7 @@ from hanse.ngsild.snapshots import Snapshot
 from hanse.ngsild.temporal_parsing import TemporalQuery
 from hanse.node.history import History
 from hanse.node.notifier.notifier import decode_letter
-from hanse.node.settings import NodeSettings, StoreSection
+from hanse.node.settings import MqttSection, NodeSettings, StoreSection
 from hanse.node.store import Delivery
 from hanse.node.tenant import Node, Tenant
 
@@ -29,7 +29,7 @@ VEHICLES = {"type": "Query", "entities": [{"type": "Vehicle"}]}
 
 def with_tenant(work: Callable[[Tenant], Awaitable[None]], directory: Path | None = None) -> None:
     async def run() -> None:
-        node = Node(NodeSettings(store=StoreSection(data=str(directory) if directory else "")))
+        node = Node(NodeSettings(store=StoreSection(data=str(directory) if directory else ""), mqtt=MqttSection(embedded=False)))
         await node.start()
         tenant = node.tenants[""]
         try:

@@ -156,6 +156,7 @@ pipeline = Pipeline(
 """
 
 
+@pytest.mark.long
 def test_a_window_that_a_capsule_cannot_deal_with_is_set_aside_and_the_others_are_made(
     spark: SparkSession, tmp_path: Path
 ) -> None:

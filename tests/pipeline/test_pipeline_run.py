@@ -228,6 +228,7 @@ def asked(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "hanse", "pipeline", *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_makes_each_output_once(tmp_path: Path) -> None:
     with node_with() as (url, node):
         file = written(tmp_path, url)

@@ -142,6 +142,7 @@ def racing(seed: int, federation: Federation, *, clients: int = 150, actions_eac
     return Workload("racing", federation, actions)
 
 
+@pytest.mark.long
 def test_it_agrees_with_the_exact_simulator_where_messages_race(spark: SparkSession) -> None:
     work = racing(3, topology("cities", nodes=NODES, seed=3))
     with SparkSimulation(spark, tables_of_actions(spark, work.federation, work.actions)) as simulation:

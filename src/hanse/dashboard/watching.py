@@ -123,7 +123,7 @@ class Watch:
         self._looked = time.monotonic()
 
     async def first(self) -> None:
-        """Until every node that was named has been asked once."""
+        """Until every node that was named, and those that these tell of, have been asked once."""
         await self._is_asked.wait()
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -185,9 +185,12 @@ class Watch:
     async def _ask_again(self) -> None:
         while True:
             if time.monotonic() - self._looked < IDLE_AFTER_S:
-                await asyncio.gather(*(self._ask(seen) for seen in list(self._seen.values())))
+                asked: set[str] = set()
+                while new := [seen for url, seen in self._seen.items() if url not in asked]:
+                    await asyncio.gather(*(self._ask(seen) for seen in new))
+                    asked |= {seen.url for seen in new}
+                    await self._find_others()
                 self._is_asked.set()
-                await self._find_others()
             await asyncio.sleep(ASK_EVERY_S)
 
     async def _ask(self, seen: NodeSeen) -> None:
