@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-TOGETHER = ("tests/pipeline/", "tests/docs/test_pages.py", "tests/dashboard/")  # one JVM is enough; pages use the same ports
+TOGETHER = ("tests/pipeline/", "tests/dashboard/")  # one JVM, and one federation to look at, are enough
 TEST_S_MAX = float(os.environ.get("HANSE_TEST_S_MAX", "240"))  # a test that hangs fails, with all stacks; the others go on
 DEAF_S_MAX = 60.0  # after that, one that does not even notice ends its process
 
@@ -23,10 +23,10 @@ settings.load_profile("explore" if os.environ.get("HANSE_EXPLORE") else "fixed")
 
 
 class Apart(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests go to whichever worker is free; those that use what there is once only, all to the same one."""
+    """Files go to whichever worker is free, whole, for their tests share what they set up; some files all to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((scope for scope in TOGETHER if nodeid.startswith(scope)), nodeid)
+        return next((scope for scope in TOGETHER if nodeid.startswith(scope)), nodeid.partition("::")[0])
 
 
 @pytest.hookimpl(optionalhook=True)

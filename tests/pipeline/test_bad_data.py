@@ -210,6 +210,7 @@ LINES = (
 )
 
 
+@pytest.mark.long
 def test_every_line_that_is_collected_is_in_the_node_or_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(11)
     (tmp_path / "stations.toml").write_text(MAPPING)

@@ -376,3 +376,25 @@ def test_compaction_and_letting_go_that_are_killed_change_all_or_nothing(tmp_pat
     table.expire(DAYS[2], grace_s=0)
     assert set(rows()) == {row for row in expected if row[1] == DAYS[2]}
     assert len(list(folder.glob("data/**/.*"))) == 0
+
+
+def test_what_is_put_together_stays_until_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is killed in the moment before a version holds has deleted nothing, however short the grace."""
+    folder = tmp_path / "raw"
+    table = Table(folder)
+    for batch in range(3):
+        incoming(folder, batch)
+    before = table.visible()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", killed)
+        with pytest.raises(KeyboardInterrupt):
+            table.compact(grace_s=0)
+        with pytest.raises(KeyboardInterrupt):
+            table.expire(DAYS[2], grace_s=0)
+    assert table.visible() == before
+    assert table.compact(grace_s=0).deleted >= len(before)
+    assert not any((folder / file.path).exists() for file in before)

@@ -182,6 +182,7 @@ def test_without_a_token_and_with_a_wrong_one_the_source_says_what_is_missing(
         assert words(caught.value).endswith(said)
 
 
+@pytest.mark.long
 def test_a_pipeline_that_may_not_publish_says_so_and_keeps_what_it_made(spark: SparkSession, node: Town, tmp_path: Path) -> None:
     file = tmp_path / "town.toml"
     file.write_text(

@@ -140,6 +140,7 @@ def test_from_the_log_through_capsules_to_the_node_and_again_from_where_it_was(s
         assert len(logged(node, "CleanStreet")) == 4
 
 
+@pytest.mark.long
 def test_a_node_that_refuses_all_is_told_of_in_words(spark: SparkSession, tmp_path: Path) -> None:
     with node_with() as (url, node):
         send(node, range(15))

@@ -38,6 +38,7 @@ def test_the_replay_has_the_authors_counts(hanse: Callable[..., Ran], spark: Spa
     assert ran.out.count("yes") == 2
 
 
+@pytest.mark.long
 def test_the_study_prints_table_iii_beside_the_papers_numbers(
     hanse: Callable[..., Ran],
     spark: SparkSession,

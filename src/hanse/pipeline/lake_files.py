@@ -162,14 +162,14 @@ class Table:
             made += self._joined(group)
             gone += group
         after = self._without(before, gone, made)
-        deleted = self._published(after, grace_s)
+        deleted = self._published(before, after, grace_s)
         return Changed(len(visible), len(visible) - len(gone) + len(made), deleted)
 
     def expire(self, before_date: str, *, grace_s: float = GRACE_S) -> Changed:
         """Let go of what was recorded before a day (2026-03-01)."""
         version, visible = self.version(), self.visible()
         gone = [file for file in visible if file.date < before_date]
-        deleted = self._published(self._without(version, gone, []), grace_s)
+        deleted = self._published(version, self._without(version, gone, []), grace_s)
         return Changed(len(visible), len(visible) - len(gone), deleted)
 
     def _joined(self, group: list[File]) -> Iterator[str]:
@@ -200,17 +200,20 @@ class Table:
             (*version.removed, *(_Removed(path, now) for path in sorted(gone_paths))),
         )
 
-    def _published(self, version: Version, grace_s: float) -> int:
-        """Make it hold, and delete what is long gone; gives how many files that were. Raises InvalidInput if one was quicker."""
+    def _published(self, before: Version, version: Version, grace_s: float) -> int:
+        """Make it hold, and delete what is long gone; gives how many files that were. Raises InvalidInput if one was quicker.
+
+        What a version before has let go of is deleted first, for what exists and is not covered counts. What this one lets go
+        of counts until it holds, and so stays until then, however short the grace.
+        """
         due = time.time() - grace_s
-        old = [one for one in version.removed if one.since <= due]
-        gone = {one.path for one in old}
+        gone = {one.path for one in before.removed if one.since <= due}
         final = msgspec.structs.replace(
             version,
             covered=tuple(path for path in version.covered if path not in gone),
             removed=tuple(one for one in version.removed if one.path not in gone),
         )
-        deleted = _deleted(self.folder / path for path in gone)  # first: what exists and is not covered counts
+        deleted = _deleted(self.folder / path for path in gone)
         folder = self.folder / VERSIONS
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f".{uuid.uuid4()}"
@@ -227,6 +230,7 @@ class Table:
         for number in self._numbers():
             if number <= final.number - VERSIONS_KEPT:
                 (folder / f"{number:08}.json").unlink(missing_ok=True)
+        deleted += _deleted(self.folder / one.path for one in final.removed if one.since <= due)
         return deleted + self._orphans(final, due)
 
     def _orphans(self, version: Version, due: float) -> int:
