@@ -46,9 +46,18 @@ async def take(page: Browser, field: str, words: str) -> None:
     await page.value(f"{found}.click()")
 
 
+def _input(label: str) -> str:
+    return f"[...document.querySelectorAll('input')].find(i => i.offsetParent && i.ariaLabel === {json.dumps(label)})"
+
+
+async def holds(page: Browser, label: str, text: str) -> None:
+    """Until a field has what somebody else puts there."""
+    await page.until(f"{_input(label)}?.value === {json.dumps(text)}")
+
+
 async def fill(page: Browser, label: str, text: str) -> None:
     """As one types: what was in the field goes."""
-    field = f"[...document.querySelectorAll('input')].find(i => i.offsetParent && i.ariaLabel === {json.dumps(label)})"
+    field = _input(label)
     await page.until(f"!!{field}")
     await page.value(f"{field}.focus(); {field}.select()")
     await page.call("Input.insertText", text=text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.browser import CHROMIUM, WAIT_S, Browser
-from tests.dashboard.hands import at, fill, in_a_loop, press_button, says, take, things_on_map
+from tests.dashboard.hands import at, fill, holds, in_a_loop, press_button, says, take, things_on_map
 from tests.node.access.town import TOWN, town
 from tests.serving import serving
 
@@ -97,6 +97,7 @@ async def test_a_query_is_built_by_suggestions_and_refused_in_words_of_the_node(
         await fill(page, "Condition (q)", "temp")
         await take(page, "Condition (q)", "temperature")
         await take(page, "Condition (q)", ">")
+        await holds(page, "Condition (q)", "temperature>")
         await fill(page, "Condition (q)", "temperature>23")
         await says(page, "as-curl", "--data-urlencode type=Room", "--data-urlencode 'q=temperature>23'", rooms.url("port"))
         await press_button(page, "Ask")
