@@ -312,7 +312,7 @@ async def live(federation: LocalFederation, seconds: float, pipeline: _Process |
                     "bus", "dirty air, well measured", type="AirQualityObserved", q="no2>70", quality_q="no2.accuracy>=medium"
                 )
             ),
-            asyncio.create_task(city.follow("fire", "what districts breathe", type="DistrictAir")),
+            asyncio.create_task(city.follow("bus", "what districts breathe", type="DistrictAir")),
             asyncio.create_task(city.follow("fire", "cameras of the port", type="Camera")),
         ]
         stopped = asyncio.Event()
