@@ -18,7 +18,10 @@ ROUNDS = int(os.environ.get("HANSE_ROUNDS", "0"))  # 0: a short run of a few str
 SEED = int(os.environ.get("HANSE_SEED", "1"))
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES) if ROUNDS else ["advertised"])
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("scoped", "geo-publisher")]
+
+
+@pytest.mark.parametrize("strategy", list(STRATEGIES) if ROUNDS else ["advertised", *LONG])
 def test_what_the_oracle_names_arrives_once_whatever_breaks(strategy: str, tmp_path: Path) -> None:
     counts = asyncio.run(run(tmp_path, strategy, SEED, rounds=ROUNDS or 2, kills=2, cuts=3))
     print(strategy, dict(counts))
