@@ -9,6 +9,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+def room(most: int) -> int:
+    """The most that there ever is of what `remember` keeps `most` of."""
+    return most + most // 4
+
+
 def remember(memory: dict[K, V], key: K, value: V, most: int) -> None:
     """Put `key` last, and forget the oldest when there are a quarter more than `most`, down to `most`.
 
@@ -16,6 +21,6 @@ def remember(memory: dict[K, V], key: K, value: V, most: int) -> None:
     """
     memory.pop(key, None)
     memory[key] = value
-    if len(memory) > most + most // 4:
+    if len(memory) > room(most):
         for old in list(islice(memory, len(memory) - most)):
             del memory[old]

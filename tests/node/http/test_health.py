@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from tests.serving import serving
 
 import hanse
 from hanse.node.metrics import Bound, Metrics, Total
+from hanse.routing.recent import room
+from hanse.routing.settings import DELIVERED_KEPT, TOMBSTONES_KEPT
 
 
 def test_a_node_says_how_it_is() -> None:
@@ -44,3 +47,22 @@ def test_counting() -> None:
         'hanse_bound_used{bound="b",tenant="t"} 2.0',
     ):
         assert line in text.splitlines()
+
+
+def test_nothing_is_told_twice() -> None:
+    with serving() as url, hanse.connect_sync(url) as node:
+        node.request("PUT", "/hanse/v1/clients/crew", json={})
+        text = node.request("GET", "/metrics", headers={"Accept": "text/plain"}).data.decode()
+        told = Counter(line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#"))
+        families = Counter(" ".join(line.split()[:3]) for line in text.splitlines() if line.startswith("#"))
+        bounds = Counter((bound["tenant"], bound["name"]) for bound in node.request("GET", "/hanse/v1/bounds").data)
+    assert told['hanse_bound_used{bound="native_clients",tenant=""}'] == 1
+    assert families["# HELP hanse_bound_used"] == families["# TYPE hanse_bound_used"] == 1
+    assert [one for counted in (told, families, bounds) for one, number in counted.items() if number > 1] == []
+
+
+def test_a_bound_of_what_a_broker_remembers_is_the_most_that_it_ever_is() -> None:
+    with serving() as url, hanse.connect_sync(url) as node:
+        bounds = {bound["name"]: bound["max"] for bound in node.request("GET", "/hanse/v1/bounds").data}
+    assert bounds["broker_delivered_kept"] == room(DELIVERED_KEPT)
+    assert bounds["broker_tombstones"] == room(TOMBSTONES_KEPT)

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from hanse.node.metrics import CONTENT_TYPE, METRICS, Bound, Total
 from hanse.routing import settings as broker_bounds
+from hanse.routing.recent import room
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -44,12 +45,11 @@ def _of(part: object) -> Iterator[tuple[str, tuple[int, int | None]]]:
 def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, tuple[int, int | None]]]:
     for part in list(vars(tenant).values()):
         yield from _of(part)
-    yield from tenant.native.bounds().items()
     state = tenant.broker.state
     yield "broker_clients", (len(state.clients), None)
     yield "broker_subscriptions", (len(state.held), None)
-    yield "broker_delivered_kept", (len(state.delivered), broker_bounds.DELIVERED_KEPT)
-    yield "broker_tombstones", (len(state.tombstones), broker_bounds.TOMBSTONES_KEPT)
+    yield "broker_delivered_kept", (len(state.delivered), room(broker_bounds.DELIVERED_KEPT))
+    yield "broker_tombstones", (len(state.tombstones), room(broker_bounds.TOMBSTONES_KEPT))
     yield "broker_queries", (len(state.queries), broker_bounds.OPEN_QUERIES_MAX)
     fullest = max((len(client.waiting) for client in state.clients.values()), default=0)
     yield "broker_waiting_of_one_client", (fullest, broker_bounds.WAITING_MAX)
