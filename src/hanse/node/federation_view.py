@@ -14,6 +14,7 @@ from hanse.ngsild.entity import DEFAULT_VOCAB
 from hanse.ngsild.errors import BadRequestData, ResourceNotFound
 from hanse.ngsild.subscriptions import CLIENT as NGSI_LD_CLIENT
 from hanse.ngsild.subscriptions import fires
+from hanse.node.outlines import outline
 from hanse.node.router import now_ms
 from hanse.routing.explain import Check, explain
 from hanse.routing.oracle import World
@@ -69,6 +70,8 @@ async def overview(host: Host) -> dict[str, Any]:
             "offers": offers.get(record.node, []),
             "models": _models(host.tenant, "" if is_self else record.node),
         }
+        if record.area is not None:
+            shown["area"] = outline(record.area)
         nodes.append(shown)
     counts = host.links.counts()
     return {
@@ -206,19 +209,17 @@ def recent(host: Host, limit: int, after_ms: int = 0) -> list[dict[str, Any]]:
         steps = host.traces.of(notification.key)
         if after_ms and not any(step.at_ms > after_ms for step in steps):
             continue
-        found.append(
-            {
-                "publisher": notification.publisher,
-                "id": notification.id,
-                "entity": notification.entity,
-                "types": [name.removeprefix(DEFAULT_VOCAB) for name in notification.types],
-                "topic": notification.topic,
-                "at_ms": steps[0].at_ms if steps else 0,
-                "steps": [
-                    {"did": step.did, "at_ms": step.at_ms} | ({"other": step.other} if step.other else {}) for step in steps
-                ],
-            }
-        )
+        shown = {
+            "publisher": notification.publisher,
+            "id": notification.id,
+            "entity": notification.entity,
+            "types": [name.removeprefix(DEFAULT_VOCAB) for name in notification.types],
+            "topic": notification.topic,
+            "at_ms": steps[0].at_ms if steps else 0,
+            "steps": [{"did": step.did, "at_ms": step.at_ms} | ({"other": step.other} if step.other else {}) for step in steps],
+        }
+        fence = outline(notification.geofence)
+        found.append(shown if fence is None else shown | {"geofence": fence})
     return found
 
 

@@ -117,6 +117,25 @@ def test_what_a_new_node_needs_to_know(nodes: Nodes) -> None:
     assert found["links"][0]["back"] == {"deny_types": ["Secret"]}
 
 
+def test_for_where_a_notification_is(nodes: Nodes) -> None:
+    attach(nodes["a"], "crane")
+    square = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    near = publish(nodes["a"], "crane", topic="turns", geofence={"type": "Polygon", "coordinates": [square]})
+    anywhere = publish(nodes["a"], "crane", topic="turns")
+    told = {one["id"]: one.get("geofence") for one in get(nodes["a"], f"{API}/traces")}
+    assert told[near] == {"type": "polygon", "polygons": [[square]]}
+    assert told[anywhere] is None
+
+
+def test_every_node_tells_the_areas_of_those_that_have_one(tmp_path: Path) -> None:
+    area = [[[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 0.0]]]
+    text = description("ab", ["ab"]).replace('id = "a"', f'id = "a"\narea = {area}')
+    with linked(tmp_path, text, "ab") as found:
+        for node in found.values():
+            told = {one["id"]: one.get("area") for one in get(node)["nodes"]}
+            assert told == {"a": {"type": "polygon", "polygons": [area]}, "b": None}
+
+
 def test_the_way_of_a_notification(nodes: Nodes) -> None:
     attach(nodes["b"], "bea", tides={"selectors": [{"topic": "tide"}]}, winds={"selectors": [{"topic": "wind"}]})
     attach(nodes["a"], "ann")

@@ -19,6 +19,7 @@ from tests.xml_examples import LISTING_1, OBSERVATION
 import hanse
 from hanse.client import SyncNodeClient
 from hanse.client.events import EventReader
+from hanse.node.http.native import GEOFENCES_SHOWN_MAX
 
 V1 = "/hanse/v1"
 TOML = {"Content-Type": "application/toml"}
@@ -55,6 +56,33 @@ def test_who_subscribes_is_told_at_its_endpoint(node: SyncNodeClient) -> None:
         assert shown["subscriptions"]["hot"]["q"] == "temperature>50"
         assert node.request("DELETE", f"{V1}/clients/fire-brigade/subscriptions/hot").status == 204
         assert publish(node, "sensor", {"topic": "rooms", "attributes": {"temperature": 60}})["heard"] == 0
+
+
+def test_clients_are_listed_in_pages_with_where_they_are_and_listen_to() -> None:
+    square = [[25.0, 35.0], [25.1, 35.0], [25.1, 35.1], [25.0, 35.0]]
+    with serving() as url, hanse.connect_sync(url) as node:
+        for number in range(5):
+            put(node, f"/clients/crew-{number}", {"location": {"lat": 35.0, "lon": 25.0 + number}})
+        put(node, "/clients/crew-1/subscriptions/anywhere", {})
+        put(node, "/clients/crew-1/subscriptions/near", {"geofence": {"type": "Polygon", "coordinates": [square]}})
+        for number in range(GEOFENCES_SHOWN_MAX + 3):
+            fence = {"type": "Point", "coordinates": [25, 35], "radius": 100 + number}
+            put(node, f"/clients/crew-2/subscriptions/s{number}", {"geofence": fence})
+        first = node.request("GET", f"{V1}/clients", params={"limit": "2", "count": "true", "geofences": "true"})
+        assert first.headers["NGSILD-Results-Count"] == "5"
+        assert 'offset=2>; rel="next"' in first.headers["Link"]
+        assert [(one["client"], one["geofences"]) for one in first.data] == [
+            ("crew-0", {}),
+            ("crew-1", {"near": {"type": "polygon", "polygons": [[square]]}}),
+        ]
+        last = node.request("GET", f"{V1}/clients", params={"limit": "3", "offset": "2", "geofences": "true"})
+        assert "next" not in last.headers["Link"]
+        assert [one["location"]["lon"] for one in last.data] == [27.0, 28.0, 29.0]
+        assert [len(one["geofences"]) for one in last.data] == [GEOFENCES_SHOWN_MAX, 0, 0]
+        everyone = node.request("GET", f"{V1}/clients").data
+        assert [set(one) for one in everyone] == [{"client", "endpoint", "location"}] * 5
+        with pytest.raises(hanse.NgsiLdClientError, match="limit is a whole number from 0 to 1000, not 'all'"):
+            node.request("GET", f"{V1}/clients", params={"limit": "all"})
 
 
 def test_xml_is_handed_on_as_it_is(node: SyncNodeClient) -> None:

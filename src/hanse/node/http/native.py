@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -21,11 +22,14 @@ from hanse.model import (
 )
 from hanse.model.values import XML
 from hanse.ngsild.errors import BadRequestData, InvalidRequest, ResourceNotFound
+from hanse.ngsild.query import EntityQuery
 from hanse.node.http import admin
 from hanse.node.http.answers import JSON
 from hanse.node.http.call import Call, Endpoint, Path, native
 from hanse.node.http.events import event_stream
-from hanse.node.native import NativeClient, stream_of
+from hanse.node.http.results import page_headers, whole_number
+from hanse.node.native import CLIENTS_MAX, NativeClient, stream_of
+from hanse.node.outlines import outline
 from hanse.quality import completed, normalized
 from hanse.quality.contracts import check
 from hanse.quality.xml_form import quality_of_xml
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
     from hanse.node.native import Native
 
+GEOFENCES_SHOWN_MAX: Final = 8  # of one client, in a list of clients
 T = TypeVar("T")
 
 
@@ -95,7 +100,24 @@ class _Publish(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def clients(call: Call) -> ASGIApp:
-    return call.answer([_shown(client) for client in call.tenant.native.clients()])
+    """A page of them, in the order in which they came; on asking, with where each of them listens to."""
+    kept, most = call.tenant.native, call.node.settings.limits.page_max
+    everyone = kept.clients()
+    limit = whole_number(call, "limit", most, most)
+    offset = whole_number(call, "offset", 0, CLIENTS_MAX)
+    page = everyone[offset : offset + limit]
+    headers = page_headers(call, EntityQuery(limit=limit, offset=offset), len(page), len(everyone))
+    if call.flag("count"):
+        headers["NGSILD-Results-Count"] = str(len(everyone))
+    is_fenced = call.flag("geofences")
+    shown = [_shown(client) | ({"geofences": _geofences(kept, client.name)} if is_fenced else {}) for client in page]
+    return call.answer(shown, headers=headers)
+
+
+def _geofences(kept: Native, name: str) -> dict[str, Any]:
+    """By subscription, the outlines of where a client wants to hear from; of the first so many that say that."""
+    found = ((id_, outline(one.geofence)) for id_, one in kept.subscriptions(name).items())
+    return dict(islice(((id_, drawn) for id_, drawn in found if drawn is not None), GEOFENCES_SHOWN_MAX))
 
 
 async def client(call: Call) -> ASGIApp:
@@ -345,7 +367,7 @@ _BODY: Final = (JSON,)
 _PUBLISH_PARAMS: Final = ("id", "topic", "type", "entity", "advertisement", "lat", "lon")
 
 paths: list[Path] = [
-    native("/clients", GET=Endpoint(clients, offers=_ONE)),
+    native("/clients", GET=Endpoint(clients, ("limit", "offset", "count", "geofences"), offers=_ONE)),
     native(
         "/clients/{client}",
         GET=Endpoint(client, offers=_ONE),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from hanse.ngsild.entity import Entity
+from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.geojson import feature, feature_collection
 from hanse.ngsild.joins import joined
 from hanse.ngsild.representation import represent, represent_all
@@ -26,6 +27,15 @@ def represented(call: Call, what: Entity | list[Entity], context: Context, view:
     if view.geojson:
         return feature_collection(what, context, view)
     return represent_all(what, context, view)
+
+
+def whole_number(call: Call, name: str, default: int, maximum: int) -> int:
+    text = call.params.get(name)
+    if text is None:
+        return min(default, maximum)
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > maximum:
+        raise BadRequestData(f"{name} is a whole number from 0 to {maximum}, not {text[:40]!r}")
+    return int(text)
 
 
 def page_headers(call: Call, asked: EntityQuery, shown: int, count: int | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from hanse.ngsild.subscriptions import parse_subscription
 from hanse.ngsild.uris import check_uri
 from hanse.node.http.answers import JSON, Answer
 from hanse.node.http.call import Call, Endpoint, Path, native, ngsi
-from hanse.node.http.results import page_headers
+from hanse.node.http.results import page_headers, whole_number
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -35,8 +35,8 @@ async def query(call: Call) -> ASGIApp:
     context = await call.context()
     limits = call.node.settings.limits
     wants_count = call.flag("count")
-    limit = _number(call, "limit", limits.page_default, limits.page_max)
-    offset = _number(call, "offset", 0, OFFSET_MAX)
+    limit = whole_number(call, "limit", limits.page_default, limits.page_max)
+    offset = whole_number(call, "offset", 0, OFFSET_MAX)
     if limit == 0 and not wants_count:
         raise BadRequestData("limit=0 asks for nothing but the count; add count=true")
     subscriptions = call.tenant.subscriptions
@@ -81,23 +81,14 @@ def _id(call: Call) -> str:
     return check_uri(call.path["id"], "the id of a subscription")
 
 
-def _number(call: Call, name: str, default: int, maximum: int) -> int:
-    text = call.params.get(name)
-    if text is None:
-        return min(default, maximum)
-    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > maximum:
-        raise BadRequestData(f"{name} is a whole number from 0 to {maximum}, not {text[:40]!r}")
-    return int(text)
-
-
 # --- dead letters -----------------------------------------------------------------------------------------------------
 
 
 async def dead_letters(call: Call) -> ASGIApp:
     """Oldest first; `after` is the id of the last one seen."""
     limits = call.node.settings.limits
-    limit = _number(call, "limit", limits.page_default, limits.page_max)
-    return call.answer(call.tenant.notifier.dead_letters(limit, _number(call, "after", 0, OFFSET_MAX)))
+    limit = whole_number(call, "limit", limits.page_default, limits.page_max)
+    return call.answer(call.tenant.notifier.dead_letters(limit, whole_number(call, "after", 0, OFFSET_MAX)))
 
 
 async def dead_letter(call: Call) -> ASGIApp:
