@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import math
+import os
 import random
 import shutil
 import signal
@@ -39,7 +40,15 @@ READY_S = 120.0
 END_S = 60.0
 ALONE_S = 60.0  # where nobody can press Ctrl-C
 AROUND = (25.1400, 35.3400)  # longitude and latitude of the middle of it
+BASIN = [[25.1408, 35.3431], [25.1516, 35.3437], [25.1514, 35.3476], [25.1412, 35.3473], [25.1408, 35.3431]]
 HARBOUR = [[25.1340, 35.3425], [25.1520, 35.3425], [25.1520, 35.3480], [25.1340, 35.3480], [25.1340, 35.3425]]
+CREWS = {  # on the quays: at which node, and around which place they walk
+    "crew-a": ("port-a", (25.1437, 35.3464)),
+    "crew-b": ("port-b", (25.1489, 35.3466)),
+    "crew-gate": ("port-a", (25.1452, 35.3440)),
+}
+CRANES = ((25.1430, 35.3466), (25.1494, 35.3469), (25.1445, 35.3437))  # who is near one is warned when it turns
+NEAR_M = 60
 STATIONS = {  # air, by the node that has it: where, how dirty, how accurate (percent)
     "quay-a": ("port-a", (25.1442, 35.3455), 45, 85),
     "quay-b": ("port-b", (25.1488, 35.3460), 60, 35),
@@ -133,16 +142,14 @@ class City:
             documents = [entity.entity for entity in made if entity.node == name]
             for first in range(0, len(documents), 500):
                 self.done["entities"] += len((await node.upsert(documents[first : first + 500])).success)
-        for crew, (lon, lat) in {
-            "crew-a": (25.1441, 35.3458),
-            "crew-b": (25.1489, 35.3463),
-            "crew-gate": (25.1459, 35.3441),
-        }.items():
-            node = self._nodes["port-b" if crew == "crew-b" else "port-a"]
+        basin = {"type": "Polygon", "coordinates": [BASIN]}
+        for crew, (home, (lon, lat)) in CREWS.items():
+            node = self._nodes[home]
             await self._put(node, f"/clients/{crew}", {"location": {"lat": lat, "lon": lon}})
-            await self._put(node, f"/clients/{crew}/subscriptions/warnings", {"selectors": [{"topic": "warning"}]})
+            wish = {"selectors": [{"topic": "warning"}], "geofence": basin}  # of the harbour master, who is there
+            await self._put(node, f"/clients/{crew}/subscriptions/warnings", wish)
         harbour = self._nodes["port"]
-        await self._put(harbour, "/clients/harbour-master", {"location": {"lat": 35.3445, "lon": 25.1465}})
+        await self._put(harbour, "/clients/harbour-master", {"location": {"lat": 35.3451, "lon": 25.1472}})
         station = self._nodes["bus-buildings"]
         await self._put(station, "/clients/air-service", {})
         await self._put(
@@ -160,7 +167,7 @@ class City:
         while True:
             began = time.monotonic()
             self._second += 1
-            await asyncio.gather(self._drive(), self._measure(), self._alarm(), self._warn(), self._promise())
+            await asyncio.gather(self._drive(), self._walk(), self._measure(), self._alarm(), self._warn(), self._promise())
             await asyncio.sleep(max(0.0, TICK_S - (time.monotonic() - began)))
 
     async def _drive(self) -> None:
@@ -178,6 +185,14 @@ class City:
             engines.append({"id": f"urn:ngsi-ld:Vehicle:engine-{number + 1}", "type": "Vehicle", "location": where})
         await self._upsert("bus-transport", buses)
         await self._upsert("fire", engines)
+
+    async def _walk(self) -> None:
+        """Crews go up and down their quays: past the cranes, and away from them again."""
+        for number, (crew, (home, (lon, lat))) in enumerate(CREWS.items()):
+            turn = self._second / 12 + 2 * number
+            place = {"lat": lat + 0.0004 * math.sin(turn), "lon": lon + 0.0011 * math.cos(turn)}
+            with suppress(NgsiLdClientError, OSError):
+                await self._put(self._nodes[home], f"/clients/{crew}/location", place)
 
     async def _measure(self) -> None:
         for node in ("port-a", "port-b", "bus-buildings"):
@@ -214,8 +229,7 @@ class City:
         """A message for whoever is near a place of the harbour that changes: a crane that turns."""
         if self._second % 3:
             return
-        lon, lat = self._rng.choice([(25.1441, 35.3458), (25.1489, 35.3463), (25.1459, 35.3441)])
-        fence = {"type": "Polygon", "coordinates": [[[lon + dx, lat + dy] for dx, dy in _SQUARE]]}
+        fence = {"type": "Point", "coordinates": self._rng.choice(CRANES), "radius": NEAR_M}
         await self._tell("port", "harbour-master", {"topic": "warning", "attributes": {"crane": "turns"}, "geofence": fence})
 
     async def _promise(self) -> None:
@@ -243,9 +257,6 @@ class City:
         """An application: it counts what it hears."""
         async for notification in self._nodes[node].subscribe(format="simplified", subscriptionName=name, **wish):
             self.heard[f"{name} (at {node})"] += len(notification["data"])
-
-
-_SQUARE = ((-0.0004, -0.0004), (0.0004, -0.0004), (0.0004, 0.0004), (-0.0004, 0.0004), (-0.0004, -0.0004))
 
 
 def main() -> None:
@@ -292,7 +303,8 @@ def run(given: argparse.Namespace, stack: ExitStack) -> None:
     page = stack.enter_context(_Process([*_HANSE, "dashboard", *shown], folder / "dashboard.log"))
     await_page(page, f"http://127.0.0.1:{port}/readyz")
     say(f"\n  Look at http://127.0.0.1:{port}  ({time.perf_counter() - began:.0f} s after the start)\n")
-    if not given.no_open:
+    say("  The nodes: " + ", ".join(f"{name} {federation.url(name)}" for name in federation.nodes))
+    if not given.no_open and has_browser():
         open_page(f"http://127.0.0.1:{port}")
     say(f"  It goes on for {given.seconds:g} s." if given.seconds else "  Ctrl-C ends it.")
     asyncio.run(live(federation, given.seconds, pipeline))
@@ -394,6 +406,11 @@ def await_page(page: _Process, url: str) -> None:
                 return
         time.sleep(0.2)
     raise SystemExit("the page does not answer")
+
+
+def has_browser() -> bool:
+    """Whether there is a screen: a browser in the terminal would be in the way."""
+    return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & os.environ.keys())
 
 
 def open_page(url: str) -> None:
