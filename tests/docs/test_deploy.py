@@ -1,4 +1,4 @@
-"""What the files in deploy/ name is there: commands with their options, settings, files; and the wheel has everything."""
+"""What the files in deploy/ name is there: commands with their options, settings, files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from configparser import ConfigParser
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from typer.main import get_command
+from tests.docs.pages import blocks, fault_of, hanse_commands, read
 
-from hanse.cli import app
 from hanse.node.federation.description import read_file
 from hanse.node.settings import NodeSettings, load
 
@@ -34,18 +32,6 @@ def services(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def check_command(words: list[str]) -> None:
-    """Every noun and verb exists, and every option of it."""
-    command: Any = get_command(app)
-    rest = list(words)
-    while getattr(command, "commands", None) and rest and rest[0] in command.commands:
-        command = command.commands[rest.pop(0)]
-    assert not getattr(command, "commands", None) or not rest, f"there is no command {' '.join(words)}"
-    assert rest != words, f"there is no command {' '.join(words)}"
-    known = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}
-    assert {word for word in rest if word.startswith("-") and word != "-"} <= known, words
-
-
 def our_commands() -> Iterator[list[str]]:
     for path in COMPOSE:
         for service in services(path).values():
@@ -53,20 +39,16 @@ def our_commands() -> Iterator[list[str]]:
                 yield list(service["command"])
     unit = (DEPLOY / "hanse.service").read_text(encoding="utf-8")
     yield from (line.split()[1:] for line in unit.splitlines() if line.startswith("ExecStart"))
-    for line in (DEPLOY / "README.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("    ") and (found := re.search(r"/opt/hanse/bin/hanse ([^>]*)", line)):
-            yield found[1].split()
+    for block in blocks(read("deploy/README.md")):
+        yield from chain.from_iterable(map(hanse_commands, block.text.splitlines()))
 
 
 def test_every_command_is_there_with_its_options() -> None:
     commands = list(our_commands())
     assert len(commands) > 10
+    assert ["config"] in commands  # from the page, behind its path
     for words in commands:
-        check_command(words)
-    with pytest.raises(AssertionError):
-        check_command(["serve", "--nonsense"])
-    with pytest.raises(AssertionError):
-        check_command(["federation", "nonsense"])
+        assert fault_of(words) is None
 
 
 def environments() -> Iterator[dict[str, str]]:
@@ -173,29 +155,3 @@ def test_the_unit_is_well_formed_and_confined(tmp_path: Path) -> None:
     exposure = re.search(r"Overall exposure level for hanse.service: ([\d.]+)", rated.stdout)
     assert exposure is not None, rated.stderr
     assert float(exposure[1]) <= EXPOSURE_MAX
-
-
-def test_the_wheel_has_everything(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("hanse-*-py3-none-any.whl")
-    with zipfile.ZipFile(wheel) as content:
-        inside = set(content.namelist())
-        about = next(name for name in inside if name.endswith(".dist-info/METADATA"))
-        metadata = content.read(about).decode()
-        scripts = content.read(about.replace("METADATA", "entry_points.txt")).decode()
-    source = ROOT / "src"
-    wanted = {
-        str(path.relative_to(source))
-        for path in (source / "hanse").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
-    }
-    assert wanted <= inside, wanted - inside
-    for name in ("quality/criteria.toml", "ngsild/core-context.jsonld", "simulation/cities.csv", "dashboard/map.js", "py.typed"):
-        assert f"hanse/{name}" in inside
-    assert any(name.endswith("land.json") for name in inside)
-    assert any(name.startswith("hanse/") and name.endswith(".html") for name in inside)
-    assert {"dashboard", "pipeline"} <= set(re.findall(r"^Provides-Extra: (\w+)$", metadata, re.MULTILINE))
-    assert "hanse = hanse.cli:main" in scripts
-    assert not any(name.startswith(("tests/", "src/")) for name in inside)
