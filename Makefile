@@ -5,6 +5,8 @@ HANSE := $(VENV)/bin/hanse
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 SECONDS ?=
+# scripts of their own, some of the same name: each folder's types are checked by themselves
+EXAMPLES := agents hiking olympic-paris smart-port
 # the MQTT broker that tests and benchmarks use; got quietly, with or without root, if the machine has none
 with_mosquitto = @mkdir -p out && MOSQUITTO=$$(sh tools/mosquitto.sh 2>out/mosquitto.log) || { cat out/mosquitto.log >&2; exit 1; }; export MOSQUITTO;
 
@@ -31,22 +33,24 @@ check: setup     ## style and types
 	$(VENV)/bin/ruff check src tests benchmarks examples
 	$(VENV)/bin/ruff format --check src tests benchmarks examples
 	$(VENV)/bin/mypy
+	for example in $(EXAMPLES); do MYPYPATH=examples/$$example $(VENV)/bin/mypy examples/$$example/*.py || exit 1; done
 
 demo: setup      ## a small city, live, with a page to watch it: until Ctrl-C, or make demo SECONDS=60
 	$(PY) examples/smart-port/city.py $(if $(SECONDS),--seconds $(SECONDS))
 
-tour: setup      ## everything else, one after the other: a node and its devices, sharing, air quality, strategies, scopes, a replay, faults
+tour: setup      ## everything else, one after the other: a node and its devices, sharing, air quality, strategies, hikers, scopes, a replay, faults
 	$(PY) examples/smart-port/port.py --seconds $(or $(SECONDS),8)
 	$(PY) examples/smart-port/share.py --seconds $(or $(SECONDS),8)
 	$(PY) examples/bordeaux-air/run.py --days 14 --out out/tour
 	$(PY) examples/bordeaux-air/pipeline.py --days 3 --from 2004-11-22 --out out/tour/pipeline
 	$(HANSE) simulate run --topology cities --nodes 25 --workload hiking --clients 500 --plots out/tour/strategies
-	$(HANSE) scopes show examples/olympic-paris/characterisation.toml --picture out/tour/olympic-paris.svg
+	$(PY) examples/hiking/run.py --out out/tour
+	$(PY) examples/olympic-paris/run.py --out out/tour
 	$(HANSE) simulate replay tests/data/disgb-1k
 	$(HANSE) simulate faults --seeds 25
 	$(HANSE) study mudebs --quick --out out/tour/mudebs
 	@echo
-	@echo "Look at out/tour: bordeaux-air.png, pipeline/index.html, strategies/messages.png, strategies/latency.png, olympic-paris.svg and the page mudebs/index.html."
+	@echo "Look at out/tour: bordeaux-air.png, pipeline/index.html, strategies/messages.png, strategies/latency.png, hiking.png, scopes.svg and the page mudebs/index.html."
 
 # The suite and its runner are somebody else's: SUITE is a checkout of it, RUNNER a program that takes --suite, --url and groups of
 # tests, CONTEXTS a JSON file that says for each URL of a context which file has it. Two of the tests name the port 9090.
