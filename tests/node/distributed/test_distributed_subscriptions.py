@@ -28,13 +28,14 @@ class Server:
     def __init__(self, status: int = 201) -> None:
         self.came: Queue[tuple[str, str, Any]] = Queue()
         self.target = ""
+        self.answers: dict[str, int] = {}  # other than usual, by method
         self.is_open = Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                code = status
+                code = outer.answers.get(self.command, status)
                 if outer.target:
                     outer.is_open.wait(WAIT_S)
                     connection = HTTPConnection(urlsplit(outer.target).netloc, timeout=30)
@@ -46,7 +47,7 @@ class Server:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-            do_GET = do_POST = do_DELETE = _answer  # noqa: N815
+            do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
 
             def log_message(self, *_: object) -> None: ...
 
@@ -191,6 +192,51 @@ def test_copies_outlive_the_node(tmp_path: Path) -> None:
             while source.next()[0] != "DELETE":
                 pass
             assert notify(connection, told) == 404
+
+
+def test_a_node_at_another_address_is_told_there_of_the_same_copy(tmp_path: Path) -> None:
+    with server() as source, server() as subscriber:
+        with node("a", tmp_path) as (a, _):
+            a.registers("fake", source.url, operations=BOTH)
+            assert a("POST", "/subscriptions", subscription(subscriber.url)).status == 201
+            copy = source.until("POST")
+        with node("a", tmp_path) as (a, way):
+            method, path, change = source.next()
+            assert (method, path) == ("PATCH", f"/ngsi-ld/v1/subscriptions/{copy['id']}")
+            there = change["notification"]["endpoint"]["uri"]
+            assert there == f"{way.url}/hanse/v1/remote-notifications"
+            assert notify(there, {"type": "Notification", "subscriptionId": copy["id"], "data": [car(speed=5)]}) == 204
+            assert subscriber.next()[2]["data"] == [{"id": CAR, "type": "Vehicle", "speed": 5}]
+
+
+@pytest.mark.parametrize(("answer", "asked"), [(404, ["PATCH", "POST"]), (405, ["PATCH", "DELETE"])])
+def test_a_source_that_changes_no_copy_gets_another(answer: int, asked: list[str], tmp_path: Path) -> None:
+    with server() as source, server() as subscriber:
+        with node("a", tmp_path) as (a, _):
+            a.registers("fake", source.url, operations=BOTH)
+            assert a("POST", "/subscriptions", subscription(subscriber.url)).status == 201
+            copy = source.until("POST")
+        source.answers = {"PATCH": answer}
+        with node("a", tmp_path) as (_, way):
+            assert [source.next()[0] for _ in asked] == asked
+            if answer == 405:
+                made = source.until("POST")
+                assert made["id"] != copy["id"]
+                assert made["notification"]["endpoint"]["uri"].startswith(way.url)
+
+
+def test_a_source_tells_a_node_that_has_moved_once(tmp_path: Path) -> None:
+    with node("b") as (b, at_b), server() as subscriber:
+        with node("a", tmp_path) as (a, _):
+            a.registers("b", at_b.url, operations=BOTH)
+            assert a("POST", "/subscriptions", subscription(subscriber.url)).status == 201
+            at_b.until("POST")
+        with node("a", tmp_path):
+            at_b.until("PATCH")
+            assert b("POST", "/entities", car(speed=7)).status == 201
+            assert subscriber.next()[2]["data"] == [{"id": CAR, "type": "Vehicle", "speed": 7}]
+            assert b("POST", "/entities", car(speed=8) | {"id": CAR + "2"}).status == 201
+            assert subscriber.next()[2]["data"] == [{"id": CAR + "2", "type": "Vehicle", "speed": 8}]
 
 
 @pytest.mark.parametrize(

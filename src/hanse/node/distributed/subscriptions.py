@@ -63,6 +63,7 @@ class Copy(Struct):
     registration: bytes  # as it was then: who is to be asked to end it
     digest: str  # of what it says
     is_there: bool = False
+    meaning: str = ""  # likewise, of all but whom it tells
     deletions: int = 0  # how often its end was asked for in vain
 
 
@@ -161,13 +162,20 @@ class RemoteSubscriptions:
                 del wanted[registration.id]
                 if not copy.is_there:
                     work.append(self._make(copy, *found))
+            elif found is not None and copy.is_there and copy.meaning == _meaning(found[0], found[2]):
+                del wanted[registration.id]
+                work.append(self._redirect(copy, *found))
             else:
                 work.append(self._end(copy))
         for provider, wire, body in wanted.values():
             if len(self._copies) >= COPIES_MAX:
                 raise TooManyResults(f"there are {COPIES_MAX} copies of subscriptions at other sources already")
             copy = Copy(
-                f"urn:ngsi-ld:Subscription:{uuid4()}", id_, encode_registration(provider.registration), _digest(provider, body)
+                f"urn:ngsi-ld:Subscription:{uuid4()}",
+                id_,
+                encode_registration(provider.registration),
+                _digest(provider, body),
+                meaning=_meaning(provider, body),
             )
             self._remember(copy)
             await self._tenant.store.submit(PutDocument(COPY, copy.id, msgspec.json.encode(copy)))
@@ -238,6 +246,24 @@ class RemoteSubscriptions:
         copy.is_there = True
         await self._tenant.store.submit(PutDocument(COPY, copy.id, msgspec.json.encode(copy)))
         return True
+
+    async def _redirect(self, copy: Copy, provider: Provider, wire: Context, body: dict[str, Any]) -> bool:
+        """Have the source tell this node at its new address, from one moment to the next."""
+        change = {"type": "Subscription", "notification": body["notification"]}
+        outgoing = Outgoing("PATCH", f"/subscriptions/{quote(copy.id, safe=':')}", body=change)
+        reply = await self._tenant.distributed.ask(provider, outgoing, Trigger({}, wire))
+        if isinstance(reply, NoReply) or copy.id not in self._copies:
+            return False
+        if reply.status == 404:  # it has forgotten it
+            copy.is_there = False
+        elif not reply.is_success:  # it cannot change one: another is made in its place
+            log.info("a source changes no subscription", registration=provider.registration.id, reason=_reason(reply))
+            if await self._end(copy):
+                self.changed(copy.subscription)
+            return False
+        copy.digest = _digest(provider, body)
+        await self._tenant.store.submit(PutDocument(COPY, copy.id, msgspec.json.encode(copy)))
+        return copy.is_there or await self._make(copy, provider, wire, body)
 
     async def _end(self, copy: Copy) -> bool:
         provider = self._tenant.distributed.provider(decode_registration(copy.registration))
@@ -312,6 +338,11 @@ def _is_told_whole(subscription: NgsiSubscription) -> bool:
 def _digest(provider: Provider, body: dict[str, Any]) -> str:
     said = msgspec.json.encode([provider.registration.document, body], order="sorted")
     return hashlib.sha256(said).hexdigest()
+
+
+def _meaning(provider: Provider, body: dict[str, Any]) -> str:
+    notification = {name: value for name, value in body["notification"].items() if name != "endpoint"}
+    return _digest(provider, body | {"notification": notification})
 
 
 def _reason(reply: Reply | NoReply) -> str:
