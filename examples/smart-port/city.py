@@ -40,14 +40,14 @@ READY_S = 120.0
 END_S = 60.0
 ALONE_S = 60.0  # where nobody can press Ctrl-C
 AROUND = (25.1400, 35.3400)  # longitude and latitude of the middle of it
-BASIN = [[25.1408, 35.3431], [25.1516, 35.3437], [25.1514, 35.3476], [25.1412, 35.3473], [25.1408, 35.3431]]
 HARBOUR = [[25.1340, 35.3425], [25.1520, 35.3425], [25.1520, 35.3480], [25.1340, 35.3480], [25.1340, 35.3425]]
 CREWS = {  # on the quays: at which node, and around which place they walk
     "crew-a": ("port-a", (25.1437, 35.3464)),
     "crew-b": ("port-b", (25.1489, 35.3466)),
-    "crew-gate": ("port-a", (25.1452, 35.3440)),
+    "crew-gate": ("port-a", (25.1437, 35.3439)),
 }
-CRANES = ((25.1430, 35.3466), (25.1494, 35.3469), (25.1445, 35.3437))  # who is near one is warned when it turns
+OFFICE = {"lat": 35.3452, "lon": 25.1478}  # of the harbour master
+CRANES = ((25.1430, 35.3466), (25.1494, 35.3469), (25.1430, 35.3437))  # who is near one is warned when it turns
 NEAR_M = 60
 STATIONS = {  # air, by the node that has it: where, how dirty, how accurate (percent)
     "quay-a": ("port-a", (25.1442, 35.3455), 45, 85),
@@ -142,14 +142,14 @@ class City:
             documents = [entity.entity for entity in made if entity.node == name]
             for first in range(0, len(documents), 500):
                 self.done["entities"] += len((await node.upsert(documents[first : first + 500])).success)
-        basin = {"type": "Polygon", "coordinates": [BASIN]}
+        office = {"type": "Point", "coordinates": [OFFICE["lon"], OFFICE["lat"]], "radius": NEAR_M}
         for crew, (home, (lon, lat)) in CREWS.items():
             node = self._nodes[home]
             await self._put(node, f"/clients/{crew}", {"location": {"lat": lat, "lon": lon}})
-            wish = {"selectors": [{"topic": "warning"}], "geofence": basin}  # of the harbour master, who is there
+            wish = {"selectors": [{"topic": "warning"}], "geofence": office}  # from there, nobody else's
             await self._put(node, f"/clients/{crew}/subscriptions/warnings", wish)
         harbour = self._nodes["port"]
-        await self._put(harbour, "/clients/harbour-master", {"location": {"lat": 35.3451, "lon": 25.1472}})
+        await self._put(harbour, "/clients/harbour-master", {"location": OFFICE})
         station = self._nodes["bus-buildings"]
         await self._put(station, "/clients/air-service", {})
         await self._put(
@@ -336,8 +336,8 @@ async def live(federation: LocalFederation, seconds: float, pipeline: _Process |
             if task.done():
                 task.result()
         await tell(city, nodes, pipeline)
-        for task in (waiting, *tasks):
-            task.cancel()
+        for one in (waiting, *tasks):
+            one.cancel()
         await asyncio.gather(waiting, *tasks, return_exceptions=True)
 
 

@@ -10,6 +10,7 @@ from hanse.dashboard.map import COLORS
 INK: Final = "#7d8c99"  # stands out from white and from black
 GRID: Final = "#7d8c9944"
 _TEXT: Final = {"color": INK}
+_TIMES: Final = {**_TEXT, "hideOverlap": True, "showMaxLabel": False}  # the last one would be cut off
 
 
 def lines(title: str, unit: str, points: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def lines(title: str, unit: str, points: Mapping[str, Sequence[tuple[float, floa
     return {
         **_common(f"{title}, {unit}", is_legend=len(points) > 1),
         "grid": {"left": 8, "right": 12, "top": 34, "bottom": 24 if len(points) > 1 else 4, "containLabel": True},
-        "xAxis": {"type": "time", "axisLabel": {**_TEXT, "hideOverlap": True}, "axisLine": {"lineStyle": _TEXT}},
+        "xAxis": {"type": "time", "axisLabel": _TIMES, "axisLine": {"lineStyle": _TEXT}},
         "yAxis": {"type": "value", "min": 0, "axisLabel": _TEXT, "splitLine": {"lineStyle": {"color": GRID}}},
         "series": [
             {

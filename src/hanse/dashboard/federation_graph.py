@@ -18,7 +18,8 @@ TEXT_MAX: Final = 90
 INK: Final = "#7d8c99"  # stands out from white and from black
 GUARDED: Final = "#e0a100"  # a link with export rules
 AWAY: Final = "#9aa5ad"
-_SMALL, _LARGE = 34.0, 78.0  # of a node, in pixels
+_SMALL, _LARGE = 30.0, 70.0  # of a node, in pixels
+SIDE: Final = 46  # room for half a name beside the outermost nodes, in pixels
 
 
 def options(
@@ -49,11 +50,12 @@ def options(
         "layout": "none",
         "roam": False,
         "preserveAspect": "contain",
-        "left": 70,
-        "right": 70,
+        "left": SIDE,
+        "right": SIDE,
         "top": 60,
         "bottom": 50,
         "label": {"show": True, "position": "bottom", "color": INK, "fontWeight": "bold"},
+        "labelLayout": {"moveOverlap": "shiftY"},  # on a phone they are close to each other
         "emphasis": {"focus": "adjacency", "lineStyle": {"width": 6}},
         "categories": [
             {"name": community or "no community", "itemStyle": {"color": color_of(community, communities)}}

@@ -1,12 +1,15 @@
 // A map on a canvas: land, areas, links, nodes, moving things, and what travels between them. No tiles, no network.
 //
-// things = { nodes: [{id, lon, lat, color, away, text}], links: [{from, to, off, color}], areas: [{id, rings, color}],
-//            movers: [{id, lon, lat, color, text}], fences: [{id, rings, color, text}],
-//            paths: [{points, color, thin}], crosses: [[lon, lat]] }; rings and points are lists of [lon, lat].
+// things = { nodes: [{id, lon, lat, color, away, text}], links: [{from, to, off, color}], areas: [{id, rings, color, text, inferred}],
+//            movers: [{id, lon, lat, color, text}], clients: [the same], fences: [{id, rings, color, name, text}],
+//            messages: [the same, for a moment], paths: [{points, color, thin}], crosses: [[lon, lat]] };
+// rings and points are lists of [lon, lat]. Any of them may be missing.
 // Nodes that are `dim` are in the background; paths are drawn with arrows where they are not thin, crosses say where something ended.
 // travel([{from: [lon, lat], to: [lon, lat], color, stopped}]) draws ways once. Emits "pick" with {kind, id}.
 
-const TRAVEL_MS = 900, TRAVELS_MAX = 400, ZOOM_MIN = 1, ZOOM_MAX = 4e6;
+const BUTTONS_PX = 44; // of the width, that things are not put behind
+const TRAVEL_MS = 900, TRAVELS_MAX = 400, GLIDE_MS = 1900, ZOOM_MIN = 1, ZOOM_MAX = 4e6, METRES_PER_DEGREE = 111195, BAR_PX = 110, CLIENT_NAMES_MAX = 40, TITLES_MAX = 20;
+const MOVING = ["movers", "clients"], SHAPES = ["messages", "fences", "areas"];
 const mercator = (lat) => { const r = Math.max(-85, Math.min(85, lat)) * Math.PI / 180; return Math.log(Math.tan(Math.PI / 4 + r / 2)) * 180 / Math.PI; };
 const unmercator = (y) => (2 * Math.atan(Math.exp(y * Math.PI / 180)) - Math.PI / 2) * 180 / Math.PI;
 
@@ -56,15 +59,17 @@ export default {
       this.isDirty = true;
       if (!this.isFitted) this.fit();
     },
+    all(kind) { return this.things?.[kind] || []; },
     at(lon, lat) { const { x, y, scale } = this.view; return [(lon - x) * scale + this.size.w / 2, (y - mercator(lat)) * scale + this.size.h / 2]; },
     fit() {
-      const all = [...(this.things?.nodes || []), ...(this.things?.movers || [])].map((t) => [t.lon, mercator(t.lat)]);
-      for (const f of this.things?.fences || []) for (const ring of f.rings) for (const [lon, lat] of ring) all.push([lon, mercator(lat)]);
+      const all = ["nodes", ...MOVING].flatMap((kind) => this.all(kind)).map((t) => [t.lon, mercator(t.lat)]);
+      for (const kind of ["fences", "areas"]) for (const f of this.all(kind)) for (const ring of f.rings) for (const [lon, lat] of ring) all.push([lon, mercator(lat)]);
       if (!all.length || !this.size?.w) return;
       const xs = all.map((p) => p[0]), ys = all.map((p) => p[1]);
       const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-      const scale = 0.75 * Math.min(this.size.w / Math.max(x1 - x0, 0.004), this.size.h / Math.max(y1 - y0, 0.004));
-      this.view = { x: (x0 + x1) / 2, y: (y0 + y1) / 2, scale: Math.min(ZOOM_MAX, Math.max(ZOOM_MIN, scale)) };
+      const room = this.size.w - BUTTONS_PX, scale = 0.86 * Math.min(room / Math.max(x1 - x0, 0.004), this.size.h / Math.max(y1 - y0, 0.004));
+      const fitting = Math.min(ZOOM_MAX, Math.max(ZOOM_MIN, scale));
+      this.view = { x: (x0 + x1) / 2 + BUTTONS_PX / 2 / fitting, y: (y0 + y1) / 2, scale: fitting };
       this.isFitted = true; this.isDirty = true;
     },
     globe() { this.view = { x: 0, y: 20, scale: Math.max(ZOOM_MIN, this.size.w / 370) }; this.isDirty = true; },
@@ -104,28 +109,39 @@ export default {
     },
     near(px, py) {
       let best = null, least = 14;
-      for (const kind of ["nodes", "movers"]) for (const t of this.things?.[kind] || []) {
-        const [x, y] = this.at(t.lon, t.lat), d = Math.hypot(x - px, y - py);
+      for (const kind of ["nodes", ...MOVING]) for (const t of this.all(kind)) {
+        const [x, y] = this.where(kind, t), d = Math.hypot(x - px, y - py);
         if (d < least) { least = d; best = { kind, ...t }; }
       }
       return best;
     },
+    within(px, py) { // the smallest that is drawn there: those come last
+      const { x, y, scale } = this.view, lon = x + (px - this.size.w / 2) / scale, lat = unmercator(y - (py - this.size.h / 2) / scale);
+      const crosses = ([ax, ay], [bx, by]) => (ay > lat) !== (by > lat) && lon < ax + (bx - ax) * (lat - ay) / (by - ay);
+      for (const kind of SHAPES) {
+        const found = this.all(kind).findLast(({ rings }) => rings.reduce((n, ring) => n + ring.filter((p, i) => i && crosses(ring[i - 1], p)).length, 0) % 2);
+        if (found) return found;
+      }
+      return null;
+    },
     hint(px, py) {
-      const t = this.near(px, py), tip = this.$refs.tip;
+      const t = this.near(px, py) || this.within(px, py), tip = this.$refs.tip;
       if (!t) { tip.style.display = "none"; return; }
       tip.textContent = t.text || t.id; tip.style.display = "block";
       tip.style.left = `${Math.min(px + 12, this.size.w - 160)}px`; tip.style.top = `${py + 12}px`;
     },
-    follow() { // movers glide from where they were
-      const now = performance.now();
-      for (const t of this.things?.movers || []) {
-        const known = this.moved.get(t.id);
-        if (!known) this.moved.set(t.id, { from: [t.lon, t.lat], to: [t.lon, t.lat], at: now });
-        else if (known.to[0] !== t.lon || known.to[1] !== t.lat) this.moved.set(t.id, { from: this.now(known, now), to: [t.lon, t.lat], at: now });
+    follow() { // what moves glides from where it was
+      const now = performance.now(), moved = new Map();
+      for (const kind of MOVING) for (const t of this.all(kind)) {
+        const key = `${kind} ${t.id}`, known = this.moved.get(key), to = [t.lon, t.lat];
+        const stays = known && known.to[0] === t.lon && known.to[1] === t.lat;
+        moved.set(key, stays ? known : { from: known ? this.now(known, now) : to, to, at: now });
       }
-      if (!this.isFitted && this.things?.nodes?.length) this.fit();
+      this.moved = moved;
+      if (!this.isFitted) this.fit();
     },
-    now(m, time) { const part = this.isStill ? 1 : Math.min(1, (time - m.at) / 1000); return [m.from[0] + (m.to[0] - m.from[0]) * part, m.from[1] + (m.to[1] - m.from[1]) * part]; },
+    now(m, time) { const part = this.isStill ? 1 : Math.min(1, (time - m.at) / GLIDE_MS); return [m.from[0] + (m.to[0] - m.from[0]) * part, m.from[1] + (m.to[1] - m.from[1]) * part]; },
+    where(kind, t, time = performance.now()) { const m = this.moved.get(`${kind} ${t.id}`); return this.at(...(m ? this.now(m, time) : [t.lon, t.lat])); },
     travel(ways) {
       const now = performance.now();
       ways.forEach((way, i) => this.ways.push({ ...way, at: now + i * Math.min(60, 900 / ways.length) }));
@@ -146,13 +162,14 @@ export default {
         g.closePath();
       }
       g.fill("evenodd"); g.stroke();
-      for (const kind of ["areas", "fences"]) for (const a of this.things?.[kind] || []) {
+      for (const kind of ["areas", "fences"]) for (const a of this.all(kind)) {
+        const [alpha, dash, width] = kind === "fences" ? [0.07, [7, 4], 1.6] : a.inferred ? [0.05, [1.5, 4], 1.3] : [0.17, [], 1.6];
         this.outline(g, a.rings);
-        g.globalAlpha = kind === "areas" ? 0.1 : 0.18; g.fillStyle = a.color; g.fill("evenodd");
-        g.globalAlpha = 0.8; g.strokeStyle = a.color; g.setLineDash(kind === "areas" ? [] : [5, 4]); g.lineWidth = 1.2; g.stroke(); g.setLineDash([]); g.globalAlpha = 1;
+        g.globalAlpha = alpha; g.fillStyle = a.color; g.fill("evenodd");
+        g.globalAlpha = 0.85; g.strokeStyle = a.color; g.setLineDash(dash); g.lineWidth = width; g.stroke(); g.setLineDash([]); g.globalAlpha = 1;
       }
-      const places = Object.fromEntries((this.things?.nodes || []).map((n) => [n.id, n]));
-      for (const link of this.things?.links || []) {
+      const places = Object.fromEntries(this.all("nodes").map((n) => [n.id, n]));
+      for (const link of this.all("links")) {
         const a = places[link.from], b = places[link.to];
         if (!a || !b) continue;
         g.beginPath(); g.moveTo(...this.at(a.lon, a.lat)); g.lineTo(...this.at(b.lon, b.lat));
@@ -160,6 +177,36 @@ export default {
       }
       this.isDirty = false;
     },
+    title(g, { rings, name }, style) { // along the upper edge, or the lower one, if there is room
+      const corners = rings.flat().map(([lon, lat]) => this.at(lon, lat)), xs = corners.map((c) => c[0]), ys = corners.map((c) => c[1]);
+      const wide = g.measureText(name || "").width, left = Math.min(...xs), x = left + 8 + wide / 2;
+      if (name && Math.max(...xs) - left > wide + 16) this.writeFree(g, name, [[x, Math.min(...ys) + 15], [x, Math.max(...ys) - 6]], style);
+    },
+    name(g, text, x, y, first, style) { // below or above, or beside it; not at all where others are named already
+      const beside = g.measureText(text).width / 2 + 14;
+      this.writeFree(g, text, [[x, y + first], [x, y + 9 - first], [x + beside, y + 4], [x - beside, y + 4]], style);
+    },
+    writeFree(g, text, places, style) { // at the first place where nothing is written yet
+      const wide = g.measureText(text).width;
+      for (const [x, y] of places) {
+        const box = [x - wide / 2, y - 11, x + wide / 2, y + 3];
+        if (box[0] < 0 || box[1] < 0 || box[2] > this.size.w || box[3] > this.size.h) continue;
+        if (this.written.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) continue;
+        this.written.push(box);
+        return this.write(g, text, x, y, style.sea, style.ink);
+      }
+    },
+    write(g, text, x, y, behind, color) { g.lineWidth = 3; g.strokeStyle = behind; g.strokeText(text, x, y); g.fillStyle = color; g.fillText(text, x, y); },
+    bar(g, style) { // how long a piece of the map is
+      const { w, h } = this.size, metre = this.view.scale / METRES_PER_DEGREE / Math.cos(unmercator(this.view.y) * Math.PI / 180);
+      const most = BAR_PX / metre, power = 10 ** Math.floor(Math.log10(most)), length = power * [5, 2, 1].find((n) => n * power <= most);
+      if (w < 200 || length > 5e6) return;
+      const x = 14, y = h - 14, wide = length * metre;
+      g.beginPath(); g.moveTo(x, y - 5); g.lineTo(x, y); g.lineTo(x + wide, y); g.lineTo(x + wide, y - 5);
+      g.strokeStyle = style.ink; g.lineWidth = 1.5; g.stroke();
+      this.write(g, length < 1000 ? `${length} m` : `${length / 1000} km`, x + wide / 2, y - 6, style.sea, style.ink);
+    },
+    diamond(g, x, y, size) { g.beginPath(); g.moveTo(x, y - size); g.lineTo(x + size, y); g.lineTo(x, y + size); g.lineTo(x - size, y); g.closePath(); },
     path(g, { points, color, thin }) {
       const places = points.map(([lon, lat]) => this.at(lon, lat));
       g.beginPath(); places.forEach(([x, y], i) => { i ? g.lineTo(x, y) : g.moveTo(x, y); });
@@ -185,21 +232,41 @@ export default {
       if (this.isDirty) this.ground(style);
       const g = this.context, { ratio } = this.size, now = performance.now();
       g.setTransform(1, 0, 0, 1, 0, 0); g.drawImage(this.base, 0, 0); g.setTransform(ratio, 0, 0, ratio, 0, 0);
-      for (const t of this.things?.movers || []) {
-        const known = this.moved.get(t.id), [x, y] = this.at(...(known ? this.now(known, now) : [t.lon, t.lat]));
-        g.beginPath(); g.arc(x, y, 4, 0, 7); g.fillStyle = t.color; g.fill(); g.strokeStyle = style.ink; g.lineWidth = 0.6; g.stroke();
-      }
-      for (const path of this.things?.paths || []) this.path(g, path);
       g.font = "12px system-ui, sans-serif"; g.textAlign = "center";
-      for (const n of this.things?.nodes || []) {
+      for (const m of this.all("messages")) {
+        this.outline(g, m.rings);
+        g.globalAlpha = this.isStill ? 0.3 : 0.3 + 0.12 * Math.sin(now / 180); g.fillStyle = m.color; g.fill("evenodd");
+        g.globalAlpha = 1; g.strokeStyle = m.color; g.lineWidth = 2; g.stroke();
+      }
+      for (const t of this.all("movers")) {
+        const [x, y] = this.where("movers", t, now);
+        g.beginPath(); g.arc(x, y, 4, 0, 7); g.fillStyle = t.color; g.fill(); g.strokeStyle = style.sea; g.lineWidth = 1; g.stroke();
+      }
+      for (const path of this.all("paths")) this.path(g, path);
+      this.written = [];
+      for (const n of this.all("nodes")) {
         const [x, y] = this.at(n.lon, n.lat);
         g.globalAlpha = n.away ? 0.45 : n.dim ? 0.4 : 1;
         g.beginPath(); g.arc(x, y, 9, 0, 7); g.fillStyle = n.color; g.fill(); g.strokeStyle = style.ink; g.lineWidth = 2; g.stroke();
         if (n.away) { g.beginPath(); g.moveTo(x - 6, y - 6); g.lineTo(x + 6, y + 6); g.stroke(); }
-        g.lineWidth = 3; g.strokeStyle = style.sea; g.strokeText(n.id, x, y + 23); g.fillStyle = style.ink; g.fillText(n.id, x, y + 23);
+        this.written.push([x - 9, y - 9, x + 9, y + 9]);
         g.globalAlpha = 1;
       }
-      for (const [lon, lat] of this.things?.crosses || []) this.cross(g, ...this.at(lon, lat), 10);
+      for (const n of this.all("nodes")) {
+        g.globalAlpha = n.away || n.dim ? 0.6 : 1;
+        this.name(g, n.id, ...this.at(n.lon, n.lat), 23, style);
+      }
+      g.globalAlpha = 1;
+      const isNamed = this.all("clients").length <= CLIENT_NAMES_MAX;
+      for (const t of this.all("clients")) {
+        const [x, y] = this.where("clients", t, now);
+        this.diamond(g, x, y, 8); g.fillStyle = t.color; g.fill(); g.strokeStyle = "#fff"; g.lineWidth = 2; g.stroke();
+        this.diamond(g, x, y, 9.5); g.strokeStyle = style.ink; g.lineWidth = 1; g.stroke();
+        if (isNamed) this.name(g, t.id, x, y, -14, style);
+      }
+      for (const kind of ["messages", "fences"]) for (const f of this.all(kind).slice(0, TITLES_MAX)) this.title(g, f, style);
+      this.bar(g, style);
+      for (const [lon, lat] of this.all("crosses")) this.cross(g, ...this.at(lon, lat), 10);
       this.ways = this.ways.filter((way) => now - way.at < TRAVEL_MS);
       for (const way of this.ways) {
         const done = (now - way.at) / TRAVEL_MS;
@@ -208,7 +275,7 @@ export default {
         const x = ax + (bx - ax) * part, y = ay + (by - ay) * part, tail = this.isStill ? 0 : Math.max(0, part - 0.25);
         g.beginPath(); g.moveTo(ax + (bx - ax) * tail, ay + (by - ay) * tail); g.lineTo(x, y);
         g.strokeStyle = way.color; g.lineWidth = 3; g.globalAlpha = 1 - done * 0.6; g.stroke();
-        g.beginPath(); g.arc(x, y, 4.5, 0, 7); g.fillStyle = way.color; g.fill();
+        g.beginPath(); g.arc(x, y, 5, 0, 7); g.fillStyle = way.color; g.fill(); g.strokeStyle = "#fff"; g.lineWidth = 1.5; g.stroke();
         if (way.stopped && done > 0.5) { g.beginPath(); g.moveTo(x - 6, y - 6); g.lineTo(x + 6, y + 6); g.moveTo(x + 6, y - 6); g.lineTo(x - 6, y + 6); g.strokeStyle = "#d22"; g.stroke(); }
         g.globalAlpha = 1;
       }

@@ -46,6 +46,7 @@ class Travel(NamedTuple):
     did: str  # published, sent, delivered, stopped, dropped, withheld, reduced
     node: str
     other: str
+    geofence: dict[str, Any] | None = None  # for where it is, as the node tells it
 
 
 class Point(NamedTuple):
@@ -225,7 +226,7 @@ class Watch:
             seen.steps[counted] = seen.steps.get(counted, 0.0) + 1
             entity, types = str(trace["entity"] or trace["topic"] or ""), tuple(trace["types"])
             known = (trace["publisher"], trace["id"], types, entity, step["did"], seen.id, step.get("other", ""))
-            self.travels.append(Travel(self._number, step["at_ms"], *known))
+            self.travels.append(Travel(self._number, step["at_ms"], *known, trace.get("geofence")))
         seen.after_ms = newest or int(time.time() * 1000)
 
     async def _find_others(self) -> None:

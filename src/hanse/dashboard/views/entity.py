@@ -40,8 +40,8 @@ _COLUMNS: Final = [
     {"name": "name", "label": "Attribute", "field": "name", "align": "left"},
     {"name": "text", "label": "Value", "field": "text", "align": "left"},
     {"name": "unit", "label": "Unit", "field": "unit", "align": "left"},
-    {"name": "observed", "label": "Observed", "field": "observed", "align": "left"},
     {"name": "quality", "label": "Quality", "field": "quality", "align": "left"},
+    {"name": "observed", "label": "Observed", "field": "observed", "align": "left"},
     {"name": "kind", "label": "Kind", "field": "kind", "align": "left"},
 ]
 _VALUE: Final = """

@@ -147,7 +147,7 @@ class _Part:
             for line in said:
                 with ui.row().classes("items-center gap-2 no-wrap"):
                     ui.icon("warning").classes("text-xl").style("color: var(--focus)").props('aria-hidden="true"')
-                    ui.label(line).classes("break-all")
+                    ui.label(line).style("overflow-wrap: anywhere")
 
 
 def _table(columns: tuple[tuple[str, str, str], ...], title: str) -> ui.table:

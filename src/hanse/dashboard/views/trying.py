@@ -87,7 +87,7 @@ class _Trying:
         self._type = self._field("Type", "Room", value=type_)
         self._types = _Suggested(self._type)
         self._id = self._field("Id", "urn:ngsi-ld:Room:1")
-        self._attrs = self._field("Attributes (one of them must be there; a subscription watches them)", "temperature,humidity")
+        self._attrs = self._field("Attributes, one of which is there", "temperature,humidity")
         self._attributes = _Suggested(self._attrs)
         self._q = self._field("Condition (q)", "temperature>20;humidity<50")
         self._qs = _Suggested(self._q)
