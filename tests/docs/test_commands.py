@@ -152,6 +152,16 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in known, f"{page}: {target}"
 
 
+def test_every_page_is_found_from_the_readme() -> None:
+    found, new = set[str](), {"README.md"}
+    while new:
+        found |= new
+        links = {(ROOT / page).parent / target for page in new for target in re.findall(r"\]\(([^)#\s]+)", read(page))}
+        pages = {(path / "README.md" if path.is_dir() else path).resolve() for path in links if "://" not in str(path)}
+        new = {str(path.relative_to(ROOT)) for path in pages if path.suffix == ".md" and path.exists()} - found
+    assert set(PAGES) <= found, set(PAGES) - found
+
+
 def test_make_could_do_what_is_only_shown() -> None:
     commands = {line for _, _, line in shown_only() if line.startswith("make ")}
     assert len(commands) > 1

@@ -26,6 +26,7 @@ LONG = {  # Spark, or many commands
     "docs/pipeline-cookbook.md",
     "docs/pipeline.md",
     "docs/policies.md",
+    "docs/strategies.md",
     "examples/bordeaux-air/README.md",
     "examples/hiking/README.md",
     "examples/smart-port/README.md",
