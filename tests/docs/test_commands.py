@@ -6,7 +6,9 @@ import ast
 import importlib
 import re
 import subprocess
+from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import pytest
 from tests.docs.pages import (
@@ -21,6 +23,9 @@ from tests.docs.pages import (
     inline,
     read,
 )
+from typer.main import get_command
+
+from hanse.cli import WELCOME, app
 
 # What stands in a fence `console` is shown and not run, each for a reason. What can be checked of it, other tests here do.
 INDEX = "it asks a package index; test_wheel.py installs the wheel without one"
@@ -111,6 +116,30 @@ def test_what_is_no_command_is_noticed() -> None:
         ["scopes", "check", "file"],
         ["scopes", "show", "file"],
     ]
+
+
+def test_every_help_has_an_example_that_can_be_typed() -> None:
+    for path, command in leaves(get_command(app), "hanse"):
+        examples = re.findall(r"Example: (.+?)(?:\n\s*\n|\Z)", command.help or "", re.DOTALL)
+        assert examples, f"{path} --help has no example"
+        for example in examples:
+            commands = list(hanse_commands(" ".join(example.split())))
+            assert any(f"hanse {' '.join(words)} ".startswith(f"{path} ") for words in commands), f"{path}: {example}"
+            assert [fault for words in commands if (fault := fault_of(words))] == []
+
+
+def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if not getattr(command, "commands", None):
+        yield path, command
+        return
+    for name in command.commands:
+        yield from leaves(command.commands[name], f"{path} {name}")
+
+
+def test_the_welcome_names_what_can_be_typed() -> None:
+    commands = [words for line in WELCOME.splitlines() if COMMAND.match(line) for words in hanse_commands(line)]
+    assert len(commands) >= 4
+    assert [fault for words in commands if (fault := fault_of(words))] == []
 
 
 @pytest.mark.parametrize("page", [*AT_THE_TOP, *PAGES])
