@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from tests.serving import serving
+from tests.serving import serving, settings_with
 
 import hanse
+from hanse.dashboard.criteria import criteria_of
 from hanse.dashboard.entities import (
     GRAPH_MAX,
     TEXT_MAX,
@@ -23,6 +25,21 @@ from hanse.dashboard.entities import (
     short,
     track,
 )
+from hanse.ngsild.quality import Measure
+from hanse.quality import default_registry, load
+
+STRICT = """
+[[criteria]]
+id = "10"
+name = "precision"
+[[criteria.definitions]]
+id = "10.1"
+unit = "percent"
+unit_code = "P1"
+min = 0.0
+max = 100.0
+levels = { medium = 80.0, high = 99.0 }
+"""
 
 
 def observed(value: float, at: datetime, **more: Any) -> dict[str, Any]:
@@ -46,6 +63,30 @@ def test_quality_is_the_one_that_a_node_finds() -> None:
     (shown,) = attributes_of(told)
     assert (shown.name, shown.kind, shown.text, shown.unit) == ("temperature", "Property", "21.5", "CEL")
     assert shown.observed.startswith(str((now - timedelta(seconds=300)).year))
+
+
+def test_levels_are_those_of_the_node_s_own_criteria(tmp_path: Path) -> None:
+    file = tmp_path / "criteria.toml"
+    file.write_text(STRICT)
+    settings = settings_with(quality={"criteria": str(file)})
+    room = {
+        "id": "urn:x:1",
+        "type": "Room",
+        "t": {"type": "Property", "value": 1, "precision": {"type": "Property", "value": 85}},
+    }
+    with serving(settings) as url, hanse.connect_sync(url) as node:
+        node.create(room)
+        criteria = node.run(criteria_of(node.node))
+        assert criteria == load(file)
+        assert [node.count(type="Room", quality_q=f"t.precision>={level}") for level in ("medium", "high")] == [1, 0]
+        found = quality_of(node.get("urn:x:1"), Measure(criteria))
+    assert found["t"] == [Indicator("precision", "85 %", "medium")]
+    assert quality_of(room)["t"] == [Indicator("precision", "85 %", "high")]  # by the starting set
+
+
+def test_a_node_that_does_not_tell_its_criteria_has_the_starting_set() -> None:
+    with serving() as url, hanse.connect_sync(f"{url}/elsewhere") as node:
+        assert node.run(criteria_of(node.node)) == default_registry()
 
 
 def test_what_cannot_be_read_has_no_quality() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from hanse.model import InvalidInput
 from hanse.ngsild.contexts import CORE
-from hanse.quality import default_registry, load
+from hanse.quality import default_registry, load, told
 
 OWN = """
 [[criteria]]
@@ -214,3 +216,14 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "large.toml").write_text("#" * (1 << 20) + "#", encoding="utf-8")
     with pytest.raises(InvalidInput, match=r"large\.toml: it is larger than"):
         load(tmp_path / "large.toml")
+
+
+def test_what_a_registry_tells_is_the_same_registry_again() -> None:
+    known = default_registry()
+    assert told(msgspec.to_builtins(list(known.by_name.values()))) == known
+
+
+@pytest.mark.parametrize("said", [None, "precision", [{"name": "precision"}], [{"id": "1", "name": "x", "definitions": []}]])
+def test_what_tells_no_criteria_is_refused(said: Any) -> None:
+    with pytest.raises(InvalidInput):
+        told(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -13,9 +13,11 @@ from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import now_text
 from hanse.ngsild.errors import NgsiLdError
 from hanse.ngsild.parsing import parse_entity
-from hanse.ngsild.quality import plain_quality
-from hanse.quality import default_registry
+from hanse.ngsild.quality import Measure, default_measure
 from hanse.quality.keys import indicator_key
+
+if TYPE_CHECKING:
+    from hanse.quality import Criterion
 
 TEXT_MAX: Final = 300  # characters of a value
 OBJECTS_MAX: Final = 30  # of a relationship
@@ -52,9 +54,9 @@ class Shown(NamedTuple):
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
-def attributes_of(entity: Mapping[str, Any]) -> list[Shown]:
+def attributes_of(entity: Mapping[str, Any], measure: Measure | None = None) -> list[Shown]:
     """All attributes of an entity in normalized form, in its own order."""
-    measured = quality_of(entity)
+    measured = quality_of(entity, measure)
     return [
         _shown(name, instance, measured.get(name, []))
         for name, value in entity.items()
@@ -95,30 +97,31 @@ def short(value: Any) -> str:
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
 
 
-def quality_of(entity: Mapping[str, Any]) -> dict[str, list[Indicator]]:
-    """By attribute, and under "" that of the whole: what the node itself counts, as of now, by the starting set of criteria."""
+def quality_of(entity: Mapping[str, Any], measure: Measure | None = None) -> dict[str, list[Indicator]]:
+    """By attribute, and under "" that of the whole: as of now, by what the node measures with, or by the starting set."""
+    measure = measure or default_measure()
     try:
-        parsed = parse_entity(dict(entity), CORE, now_text())
+        parsed = parse_entity(dict(entity), CORE, now := now_text())
     except (NgsiLdError, InvalidInput):
         return {}
-    measured = plain_quality(parsed)
+    measured = measure.of_entity(now)(parsed)
     found: dict[str, list[Indicator]] = {}
     for name in ("", *(name for name in entity if name not in MEMBERS)):
         attribute = CORE.expand_term(name) if name else ""
         indicators = [
             _indicator(criterion, measured[key])
-            for criterion in default_registry().names
-            if (key := indicator_key(attribute, criterion)) in measured
+            for criterion in measure.registry.by_name.values()
+            if (key := indicator_key(attribute, criterion.name)) in measured
         ]
         if indicators:
             found[name] = indicators
     return found
 
 
-def _indicator(criterion: str, value: float) -> Indicator:
-    definition = default_registry().by_name[criterion].definition
+def _indicator(criterion: Criterion, value: float) -> Indicator:
+    definition = criterion.definition
     unit = {"percent": " %", "second": " s", "metre": " m", "hertz": " Hz"}.get(definition.unit, f" {definition.unit}".rstrip())
-    return Indicator(criterion, f"{value:.4g}{unit}", definition.level(value) if definition.levels is not None else "")
+    return Indicator(criterion.name, f"{value:.4g}{unit}", definition.level(value) if definition.levels is not None else "")
 
 
 def place_of(entity: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -258,6 +258,15 @@ def _parsed(text: str, base: Registry) -> Registry:
         raise InvalidInput("it has a number with thousands of digits; shorten it") from error
     except RecursionError as error:
         raise InvalidInput("it is nested too deeply; a registry has [[criteria]] and [[criteria.definitions]]") from error
+    return _checked(raw, base)
+
+
+def told(criteria: Any) -> Registry:
+    """The registry of somebody who tells all criteria that are known there, as a node does; checked as a file is."""
+    return _checked({"criteria": criteria}, Registry({}))
+
+
+def _checked(raw: dict[str, Any], base: Registry) -> Registry:
     try:
         found = msgspec.convert(raw, _File)
     except msgspec.ValidationError as error:

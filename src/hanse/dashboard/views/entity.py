@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import events, ui
 
 from hanse.client import NgsiLdClientError
+from hanse.dashboard.criteria import criteria_of
 from hanse.dashboard.entities import (
     CHARTS_MAX,
     MEMBERS,
@@ -25,6 +26,7 @@ from hanse.dashboard.entities import (
 from hanse.dashboard.frame import heading
 from hanse.dashboard.map import HarbourMap, color_of
 from hanse.dashboard.wishes import data_address
+from hanse.ngsild.quality import Measure
 
 if TYPE_CHECKING:
     from hanse.client import NodeClient
@@ -74,6 +76,7 @@ class _Entity:
         self._node = chosen.node
         self._id = id_
         self._entity: dict[str, Any] = {}
+        self._measure: Measure | None = None
         self._related: list[Edge] | None = None  # what the graph was drawn for
         self._track: list[tuple[float, float]] = []
         self._is_asking = False
@@ -115,6 +118,7 @@ class _Entity:
             return
         self._is_asking = True
         try:
+            self._measure = self._measure or Measure(await criteria_of(self._client))
             self._entity = await self._client.get(self._id, sys_attrs=True)
             self._problem.text = ""
             self._show()
@@ -220,10 +224,10 @@ class _Entity:
                 "objects": [{"id": id_, "address": data_address(id_, self._node)} for id_ in one.objects],
                 "quality": [_badge(indicator) for indicator in one.quality],
             }
-            for number, one in enumerate(attributes_of(entity))
+            for number, one in enumerate(attributes_of(entity, self._measure))
         ]
         self._whole.clear()
-        if whole := quality_of(entity).get("", []):
+        if whole := quality_of(entity, self._measure).get("", []):
             with self._whole:
                 ui.label("As a whole:")
                 for indicator in whole:

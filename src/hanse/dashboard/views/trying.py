@@ -13,6 +13,7 @@ from nicegui import background_tasks, ui
 
 from hanse.client import NgsiLdClientError
 from hanse.dashboard.catalog import Catalog
+from hanse.dashboard.criteria import criteria_of
 from hanse.dashboard.entities import plain_type, preview
 from hanse.dashboard.frame import REFRESH_S, heading
 from hanse.dashboard.wishes import (
@@ -65,6 +66,7 @@ class _Trying:
         self._chosen = chosen
         self._shown = shown
         self._catalog = Catalog()
+        self._criteria = default_registry()
         self._stream: Notifications | None = None
         self._listening: asyncio.Task[None] | None = None
         self._came: deque[tuple[str, dict[str, Any]]] = deque(maxlen=NOTIFICATIONS_MAX)
@@ -134,6 +136,7 @@ class _Trying:
         """Who is asked has changed, or is known for the first time."""
         self._changed()
         self._catalog = await self._chosen.catalog()
+        self._criteria = await criteria_of(self._chosen.client)
         self._suggest()
 
     def _changed(self) -> None:
@@ -148,7 +151,7 @@ class _Trying:
         self._types.show(listed(wish.type, catalog.types))
         self._attributes.show(listed(wish.attrs, names))
         self._qs.show(suggestions(wish.q, names))
-        criteria = quality_names(names, default_registry().names, wish.quality_q)
+        criteria = quality_names(names, self._criteria.names, wish.quality_q)
         self._qualities.show(suggestions(wish.quality_q, criteria, QUALITY_OPERATORS, LEVELS))
 
     # --- the same elsewhere -----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ _BY_RULE: Final[dict[Rule, str]] = {
         GET {_NGSI}/jsonldContexts/{{id}}
         GET {_NGSI}/info/sourceIdentity
         GET {_HANSE}/scopes
+        GET {_HANSE}/criteria
         POST {_HANSE}/contracts/check
         GET {_HANSE}/policies/whoami
         GET /healthz

@@ -1,4 +1,4 @@
-"""/hanse/v1/contracts: whether a guarantee satisfies a requirement, and which producers could satisfy a consumer."""
+"""/hanse/v1/criteria and /hanse/v1/contracts: what quality is measured by, what satisfies a requirement, and who could."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 PRODUCERS: Final = 100
 PRODUCERS_MAX: Final = 1_000
 _SIDES: Final = {"guarantee", "requirement"}
+
+
+async def criteria(call: Call) -> ASGIApp:
+    """All that are known here, with what their numbers mean."""
+    return call.answer(msgspec.to_builtins(list(call.tenant.measure.registry.by_name.values())))
 
 
 async def check(call: Call) -> ASGIApp:
@@ -98,6 +103,7 @@ _ONE: Final = (JSON,)
 _BODY: Final = (JSON, LD_JSON)
 
 paths: list[Path] = [
+    native("/criteria", GET=Endpoint(criteria, offers=_ONE)),
     native("/contracts/check", POST=Endpoint(check, offers=_ONE, media_types=_BODY)),
     native(
         "/contracts/producers",
