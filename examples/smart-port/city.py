@@ -46,7 +46,7 @@ CREWS = {  # on the quays: at which node, and around which place they walk
     "crew-b": ("port-b", (25.1489, 35.3466)),
     "crew-gate": ("port-a", (25.1437, 35.3439)),
 }
-OFFICE = {"lat": 35.3452, "lon": 25.1478}  # of the harbour master
+OFFICE = {"lat": 35.3445, "lon": 25.1500}  # of the harbour master
 CRANES = ((25.1430, 35.3466), (25.1494, 35.3469), (25.1430, 35.3437))  # who is near one is warned when it turns
 NEAR_M = 60
 STATIONS = {  # air, by the node that has it: where, how dirty, how accurate (percent)

@@ -28,6 +28,7 @@ def options(
     """`entities` are how many each node keeps; nodes that are `away` are pale; the `chosen` node or link (a|b) stands out."""
     communities = sorted({node.community for node in topology.nodes})
     at = places(topology)
+    middles = _middles(topology)
     nodes = [
         {
             "name": node.id,
@@ -36,6 +37,7 @@ def options(
             "category": communities.index(node.community),
             "symbolSize": size(entities.get(node.id, 0)),
             "value": entities.get(node.id, 0),
+            "label": {"position": "top" if node.id in middles else "bottom"},  # the others stand behind it, and below
             "itemStyle": {
                 "color": AWAY if node.id in away else color_of(node.community, communities),
                 "borderColor": GUARDED if node.id == chosen else "#ffffff",
@@ -54,7 +56,7 @@ def options(
         "right": SIDE,
         "top": 60,
         "bottom": 50,
-        "label": {"show": True, "position": "bottom", "color": INK, "fontWeight": "bold"},
+        "label": {"show": True, "color": INK, "fontWeight": "bold"},
         "labelLayout": {"moveOverlap": "shiftY"},  # on a phone they are close to each other
         "emphasis": {"focus": "adjacency", "lineStyle": {"width": 6}},
         "categories": [
@@ -98,7 +100,23 @@ def size(entities: int) -> float:
 
 def places(topology: Topology) -> dict[str, tuple[float, float]]:
     """Communities in a ring; in each, the node with most links to other communities towards the middle, the others behind it."""
-    by_community: dict[str, list[str]] = {}
+    found: dict[str, tuple[float, float]] = {}
+    by_community = _by_community(topology)
+    count = len(by_community)
+    for i, (_, members) in enumerate(sorted(by_community.items())):
+        towards = 2 * pi * i / count - pi / 2
+        middle = (0.0, 0.0) if count == 1 else (100 * cos(towards), 60 * sin(towards))
+        first, *others = members
+        spread = 2 * pi if count == 1 else pi * 0.9
+        for j, other in enumerate(others):
+            turn = towards + (spread * (j + 0.5) / len(others) - spread / 2)
+            found[other] = (round(middle[0] + 62 * cos(turn), 1), round(middle[1] + 50 * sin(turn), 1))
+        found[first] = (round(middle[0], 1), round(middle[1], 1))
+    return found
+
+
+def _by_community(topology: Topology) -> dict[str, list[str]]:
+    """The nodes that are drawn; in each community, the node with most links to other communities first."""
     home = {node.id: node.community for node in topology.nodes}
     abroad = dict.fromkeys(home, 0)
     for link in topology.links:
@@ -106,20 +124,15 @@ def places(topology: Topology) -> dict[str, tuple[float, float]]:
         if home.get(a) != home.get(b):
             for end in (a, b):
                 abroad[end] = abroad.get(end, 0) + 1
+    found: dict[str, list[str]] = {}
     for node in topology.nodes[:NODES_DRAWN]:
-        by_community.setdefault(node.community, []).append(node.id)
-    found: dict[str, tuple[float, float]] = {}
-    count = len(by_community)
-    for i, (_, members) in enumerate(sorted(by_community.items())):
-        towards = 2 * pi * i / count - pi / 2
-        middle = (0.0, 0.0) if count == 1 else (100 * cos(towards), 60 * sin(towards))
-        first, *others = sorted(members, key=lambda node: (-abroad[node], node))
-        spread = 2 * pi if count == 1 else pi * 0.9
-        for j, other in enumerate(others):
-            turn = towards + (spread * (j + 0.5) / len(others) - spread / 2)
-            found[other] = (round(middle[0] + 62 * cos(turn), 1), round(middle[1] + 50 * sin(turn), 1))
-        found[first] = (round(middle[0], 1), round(middle[1], 1))
-    return found
+        found.setdefault(node.community, []).append(node.id)
+    return {name: sorted(members, key=lambda node: (-abroad[node], node)) for name, members in found.items()}
+
+
+def _middles(topology: Topology) -> frozenset[str]:
+    """The nodes that others of their community stand around."""
+    return frozenset(members[0] for members in _by_community(topology).values() if len(members) > 1)
 
 
 def _cut(text: str) -> str:

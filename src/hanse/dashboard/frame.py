@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 PLACES: Final = (
     Place("/", "Start", "explore", "What this is, and three short stories to click through"),
-    Place("/map", "Map", "public", "Nodes, areas and moving clients; notifications as they travel"),
+    Place("/map", "Map", "public", "Nodes, areas, geofences and moving clients; notifications as they travel"),
     Place("/federation", "Federation", "hub", "Who is linked to whom under which rules; change it"),
     Place("/scopes", "Scopes", "account_tree", "Whom things concern: borders that you can shut, and a guided editor"),
     Place("/data", "Data", "dataset", "Entities with quality, history and relationships; try a query or a subscription"),

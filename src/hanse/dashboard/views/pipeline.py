@@ -109,6 +109,7 @@ class _Part:
         found = graph(told)
         width, height = size_px(found)
         self._chart.style(f"min-width: {width}px; height: {height}px; width: 100%")
+        self._chart.set_visibility(bool(found.arrows))  # before it has run there is nothing but its source
         if (new := options(found)) != self._chart.options:
             self._chart.options.clear()
             self._chart.options.update(new)

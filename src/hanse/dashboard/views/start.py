@@ -43,7 +43,7 @@ async def show(watch: Watch, shown: Shown) -> None:
     heading("Or look around")
     with ui.row().classes("w-full gap-4"):
         for place in PLACES[1:]:
-            with ui.card().classes("w-72"), ui.link(target=place.path).classes("no-underline text-inherit"):
+            with ui.card().classes("w-full sm:w-72"), ui.link(target=place.path).classes("no-underline text-inherit"):
                 with ui.row().classes("items-center gap-2"):
                     ui.icon(place.icon).classes("text-2xl")
                     ui.label(place.name).classes("text-subtitle1")
