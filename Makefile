@@ -84,7 +84,7 @@ bench: setup     ## speed, as ratios against something measured in the same run
 kill: setup      ## kill -9 under load, 20 times: nothing acknowledged is lost
 	HANSE_TEST_S_MAX=3600 HANSE_KILLS=20 $(PY) -m pytest -s tests/node/test_kill.py
 
-pipeline-clusters: setup ## the same pipeline on this machine, on executors, and on a standalone cluster of two workers
+pipeline-clusters: setup ## the same pipeline on this machine, on executors, on a standalone cluster of two workers, and by Spark Connect
 	HANSE_LONG=1 HANSE_TEST_S_MAX=3600 HANSE_CLUSTERS=1 $(PY) -m pytest -s tests/pipeline/test_clusters.py
 
 pipeline-kill: setup ## kill -9 of a pipeline's driver, its nodes and its lake's compaction, 40 times: everything once
@@ -107,7 +107,7 @@ study: setup     ## the papers' experiments at full size
 	$(HANSE) study income --out out/income
 
 lock:            ## pin the newest versions again (needs pip-tools)
-	pip-compile --quiet --extra dashboard --extra dev --extra pipeline --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
+	pip-compile --quiet --extra connect --extra dashboard --extra dev --extra pipeline --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --allow-unsafe --strip-extras --no-header --output-file requirements.lock pyproject.toml
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

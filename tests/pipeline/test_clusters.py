@@ -1,4 +1,4 @@
-"""The same pipeline on one log gives the same lake and the same entities on one machine, on executors, and on a cluster.
+"""The same pipeline on one log gives the same lake and entities on one machine, executors, a cluster, and by Spark Connect.
 
 `HANSE_CLUSTERS=1` (`make pipeline-clusters`) runs it; the workers' Python has what Hanse needs, and not Hanse: that is sent.
 """
@@ -238,6 +238,26 @@ def assert_worth_comparing(found: dict[str, Counter[str]]) -> None:
     assert set(found["written"].values()) == {1}
 
 
+@contextmanager
+def connect(folder: Path, env: dict[str, str]) -> Iterator[str]:
+    """A server of Spark Connect, whose Python has Hanse."""
+    folder.mkdir()
+    port = free_port()
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": 2,
+    }
+    words = ["--master", "local[2]", *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))]
+    server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
+    env = env | {"PYSPARK_PYTHON": sys.executable}
+    with daemon("org.apache.spark.deploy.SparkSubmit", *words, *server, env=env, log=folder / "server.log"):
+        until(lambda: answers(port), folder / "server.log")
+        yield f"sc://127.0.0.1:{port}"
+
+
 @CLUSTERS
 def test_the_same_lake_and_the_same_entities_wherever_it_runs(tmp_path: Path) -> None:
     record(tmp_path / "recorded")
@@ -249,10 +269,13 @@ def test_the_same_lake_and_the_same_entities_wherever_it_runs(tmp_path: Path) ->
     assert on_cluster == here
     on_executors = result(tmp_path / "executors", tmp_path / "recorded", "local-cluster[2,1,1024]", env)
     assert on_executors == here
+    with connect(tmp_path / "server", env) as master:
+        on_connect = result(tmp_path / "connect", tmp_path / "recorded", master, env)
+    assert on_connect == here
 
 
 def test_what_is_shipped_works_without_being_unpacked(tmp_path: Path) -> None:
-    """As a server of Spark Connect has it: the zip itself on the path."""
+    """As one may give it to whatever takes zips: the zip itself on the path."""
     made = shipping.package(tmp_path)
     python = bare_python(tmp_path / "python")
     program = (

@@ -55,6 +55,15 @@ def test_errors_of_a_stream_are_its_own_words(spark: SparkSession, tmp_path: Any
     assert words(caught.value) == "the disk is full"
 
 
+def test_a_module_that_workers_lack_is_named_with_the_remedy() -> None:
+    trace = (
+        "Traceback (most recent call last):\n  File \"x.py\", line 1, in f\nModuleNotFoundError: No module named 'hanse.pipeline'"
+    )
+    assert words(f"[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] …\n{trace}\n").startswith(
+        "the Python of Spark's workers has no hanse: pip install"
+    )
+
+
 def test_a_file_that_is_not_there(spark: SparkSession) -> None:
     with pytest.raises(Exception) as caught:
         spark.read.parquet("/nowhere/at/all")

@@ -41,7 +41,7 @@ from hanse.pipeline.observations import entities, observations
 from hanse.pipeline.plan import DERIVED, QUALIFIED, RAW, Collecting, Pipeline, options_of
 from hanse.pipeline.quality import with_quality
 from hanse.pipeline.session import LOCAL, session
-from hanse.pipeline.shipping import settings, ship
+from hanse.pipeline.shipping import settings
 from hanse.pipeline.state import DONE, FAILED, RUNNING, STOPPED, WAITING, Lock, QueryState, State, now, progressed, write
 from hanse.pipeline.words import words
 
@@ -102,7 +102,6 @@ def _session(pipeline: Pipeline, master: str, folder: Path, given: SparkSession 
     with _standard_error(folder / SPARK_LOG):
         spark = session(f"hanse {pipeline.name}", master, **conf)
     try:
-        ship(spark, master, folder)
         yield spark
     finally:
         spark.stop()

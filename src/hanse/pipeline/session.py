@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LOCAL: Final = "local[*]"
 JAVA_MIN: Final = 17
 INSTALL: Final = "this needs PySpark: pip install 'hanse[pipeline]'"
+INSTALL_CONNECT: Final = "sc:// needs the client of Spark Connect: pip install 'hanse[connect]'"
 
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -61,6 +62,8 @@ def session(app: str, master: str = LOCAL, **conf: object) -> SparkSession:
     settings = dict(_EVERYWHERE)
     builder: SparkSession.Builder = SparkSession.builder.appName(app)
     if master.startswith("sc://"):
+        if find_spec("grpc") is None:
+            raise InvalidInput(INSTALL_CONNECT)
         builder = builder.remote(master)
     else:
         is_local = master.startswith("local")

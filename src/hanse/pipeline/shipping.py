@@ -1,7 +1,8 @@
 """Hanse itself for workers that do not have it: a zip of the package, made here, sent with the session, unpacked by the workers.
 
-- `settings(master, folder, given)`: Spark's settings for that, before a session is made; nothing on one machine;
-- `ship(spark, master, folder)`: the same for a server of Spark Connect, which takes what it gets from a session that is there.
+- `settings(master, folder, given)`: Spark's settings for that, before a session is made; nothing on one machine, and nothing for
+  a server of Spark Connect: its streams read and write in processes that see nothing of what a session brings along, so that
+  Hanse has to be in its Python.
 
 What Hanse needs (msgspec, shapely, pyarrow, pandas) must be in the workers' Python, which `PYSPARK_PYTHON` names. It is
 unpacked, and not only put on the path, because a package reads its own files by their names.
@@ -13,10 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from typing import Any, Final
 
 FOLDER: Final = "hanse-package"  # in the working folder of each worker
 NAME: Final = f"{FOLDER}.zip"
@@ -49,11 +47,6 @@ def settings(master: str, folder: Path, given: Mapping[str, Any]) -> dict[str, s
     archives = [str(given[ARCHIVES])] if given.get(ARCHIVES) else []
     paths = [str(given[PYTHON_PATH])] if given.get(PYTHON_PATH) else []
     return {ARCHIVES: ",".join([*archives, f"{package(folder)}#{FOLDER}"]), PYTHON_PATH: ":".join([FOLDER, *paths])}
-
-
-def ship(spark: SparkSession, master: str, folder: Path) -> None:
-    if master.startswith("sc://"):
-        spark.addArtifacts(str(package(folder)), pyfile=True)
 
 
 def _is_here(master: str) -> bool:

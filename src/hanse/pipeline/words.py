@@ -19,6 +19,8 @@ _PLACE: Final = re.compile(r"[ .;]*\bline (\d+),? pos(?:ition)? (\d+);?\s*$")
 _PYTHON: Final = re.compile(r"^(?:[A-Za-z_][\w]*\.)*([A-Z]\w*|\w*Error|\w*Exception): ?(.*)$", re.MULTILINE)
 _JAVA: Final = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): ?")
 _PLAIN: Final = frozenset({"InvalidInput", "NodeAway", "PySparkException", "RuntimeError", "ValueError"})
+_LACKS: Final = re.compile(r"^No module named '(\w+)")
+_WORKERS: Final = "the Python of Spark's workers"
 _GATEWAY: Final = "Java did not start; its own message is above"
 
 
@@ -42,6 +44,8 @@ def _from_traceback(text: str) -> str:
     if found is None:
         return _shortened(_first_line(text))
     kind, message = found[1], _first_line(found[2])
+    if kind == "ModuleNotFoundError" and (lacks := _LACKS.match(message)):
+        return f"{_WORKERS} has no {lacks[1]}: pip install 'hanse[pipeline]' there, or name another one by PYSPARK_PYTHON"
     return _shortened(message if kind in _PLAIN and message else f"{kind}: {message}" if message else kind)
 
 
