@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import shapely
+from tests.serving import serving
 
+import hanse
 from hanse.dashboard import outlines, places
 from hanse.dashboard.places import Held, all_of, areas, held
 
@@ -98,6 +100,32 @@ def test_only_so_much_is_drawn_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -
     found = all_of(parts)
     assert len(found.things) == 3
     assert found.more == ["port has more than 300 things", "5 things are known; 3 are drawn"]
+
+
+def test_a_node_that_has_more_than_is_asked_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("THINGS_MAX", 2), ("CLIENTS_MAX", 1), ("SUBSCRIPTIONS_MAX", 1)):
+        monkeypatch.setattr(places, name, most)
+    with serving() as url, hanse.connect_sync(url) as node:
+        node.upsert([entity(f"urn:ngsi-ld:Crane:{i}") | {"load": prop(i), "location": point(i)} for i in range(3)])
+        for crew in ("a", "b"):
+            node.request("PUT", f"/hanse/v1/clients/{crew}", json={"location": {"lat": 35.0, "lon": 25.0}})
+        found = node.run(places.ask(node.node, "port", "#123456"))
+        assert [one["id"] for one in found.things] == ["urn:ngsi-ld:Crane:0", "urn:ngsi-ld:Crane:1"]
+        assert [one["id"] for one in found.clients] == ["a"]
+        assert found.more == [
+            "port has more than 2 things; the first 2 are looked at",
+            "port has more than 1 clients; the first 1 are looked at",
+        ]
+    with serving() as url, hanse.connect_sync(f"{url}/elsewhere") as node:  # one that tells nothing
+        assert node.run(places.ask(node.node, "port", "#123456")) == Held()
+
+
+def prop(value: float) -> dict[str, Any]:
+    return {"type": "Property", "value": value}
+
+
+def point(number: int) -> dict[str, Any]:
+    return {"type": "GeoProperty", "value": {"type": "Point", "coordinates": [25.0 + number / 10, 35.0]}}
 
 
 def test_a_node_without_an_area_is_drawn_around_what_it_holds() -> None:

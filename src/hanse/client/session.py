@@ -109,7 +109,7 @@ class Session:
         body = msgspec.json.encode(json) if json is not None else None
         async with self.exchange(method, path, params=params, body=body, headers={**sent, **(headers or {})}) as response:
             raw = await response.read()
-            return Reply(response.status, dict(response.headers), _decoded(response, raw))
+            return Reply(response.status, _joined(response.headers), _decoded(response, raw))
 
 
 def base_of(url: str) -> str:
@@ -124,6 +124,14 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(map(str, value)) if isinstance(value, list | tuple | set | frozenset) else str(value)
+
+
+def _joined(headers: Mapping[str, str]) -> dict[str, str]:
+    """What stands in several headers of the same name, as Link does, becomes one list."""
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
 
 
 def _decoded(response: aiohttp.ClientResponse, raw: bytes) -> Any:

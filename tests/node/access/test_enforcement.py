@@ -328,6 +328,8 @@ def test_native_clients_belong_to_someone_and_hear_what_that_one_sees(node: Town
         assert node.ask("PUT", f"{clients}/tina", SENSOR, {"endpoint": "http://127.0.0.1:9/"}).status == 403
         assert node.ask("GET", f"{clients}/tina", SENSOR).status == 404
         assert get(node, clients, SENSOR) == []
+        counted = node.ask("GET", f"{clients}?geofences=true&count=true", SENSOR)
+        assert (counted.data, counted.headers["ngsild-results-count"]) == ([], "0")
         assert node.ask("PUT", f"{clients}/tina/subscriptions/all", TOWN, {}).status == 403
         assert node.ask("PUT", f"{clients}/tina/subscriptions/rooms", TOWN, {"selectors": [{"type": room}]}).status == 204
         wanted = {"selectors": [{"type": room}], "q": f"{occupancy}>5"}
