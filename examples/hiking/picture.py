@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +15,14 @@ from trail import CITIES, Stage, areas_of_nodes
 from hanse.simulation.run import Result
 
 mpl.use("Agg")
+from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")  # told apart by everyone
 WEST, EAST, SOUTH, NORTH = -12, 24, 36, 54
 GRID_DEG: Final = 0.5
+READABLE: Final = [patheffects.withStroke(linewidth=3, foreground="white")]  # on whatever is below a word
 
 
 def draw(plan: Sequence[Stage], heard: Mapping[str, set[str]], results: Sequence[Result], path: Path) -> Path:
@@ -44,6 +48,8 @@ def _map(chart: Any, plan: Sequence[Stage], heard: Mapping[str, set[str]]) -> No
         lat, lon = SOUTH + i * GRID_DEG, WEST + j * GRID_DEG
         colour = colour_of[areas.owner(lat + GRID_DEG / 2, lon + GRID_DEG / 2)]
         chart.add_patch(Rectangle((lon, lat), GRID_DEG, GRID_DEG, facecolor=colour, alpha=0.15, linewidth=0))
+    for coast in _coasts():
+        chart.plot(*zip(*coast, strict=True), color="#888888", linewidth=0.7, zorder=1)
     for stage in plan:
         here = {move.hiker: move.to for move in stage.moves}
         for said in stage.said:
@@ -56,9 +62,18 @@ def _map(chart: Any, plan: Sequence[Stage], heard: Mapping[str, set[str]]) -> No
         for move in track:
             chart.plot(move.to.lon, move.to.lat, "o", color=colour_of[move.home], markersize=5, zorder=4)
         end = track[-1].to
-        chart.annotate(hiker, (end.lon, end.lat), xytext=(4, 4), textcoords="offset points", fontsize=8)
+        side = {"xytext": (6, -3), "ha": "left"} if number % 2 else {"xytext": (-6, -3), "ha": "right"}
+        words = {"textcoords": "offset points", "fontsize": 8, "path_effects": READABLE, "zorder": 6}
+        chart.annotate(hiker, (end.lon, end.lat), **side, **words)
     for name, (north, east) in CITIES.items():
         chart.plot(east, north, "s", color=colour_of[name], markersize=11, markeredgecolor="black", zorder=5)
-        chart.annotate(name, (east, north), xytext=(8, -12), textcoords="offset points", weight="bold")
+        words = {"textcoords": "offset points", "weight": "bold", "ha": "center", "path_effects": READABLE, "zorder": 7}
+        chart.annotate(name, (east, north), xytext=(0, 9), **words)
     chart.set(xlim=(WEST, EAST), ylim=(SOUTH, NORTH), aspect=1.4, xlabel="longitude", ylabel="latitude")
     chart.set_title("areas of the nodes, hikers (dotted, coloured by home) and who heard whom (lines)", loc="left", fontsize=10)
+
+
+def _coasts() -> Iterator[list[list[float]]]:
+    land = json.loads(files("hanse").joinpath("dashboard", "data", "land.json").read_text(encoding="utf-8"))
+    for feature in land["features"]:
+        yield from feature["geometry"]["coordinates"]
