@@ -276,8 +276,9 @@ def test_the_commands(hanse: Callable[..., Ran], filled: Lake) -> None:
     asked = hanse("lake", "sql", statement, "--lake", filled.folder, "--columns", "no2 double", "--json")
     assert json.loads(asked.out) == [{"n": 4, "p": 90}]
     assert asked.err == ""
-    shown = hanse("lake", "sql", "SELECT id, attributes FROM raw", "--lake", filled.folder, "--rows", "2")
+    shown = hanse("lake", "sql", "SELECT 'urn:station:[b]' AS id, attributes FROM raw", "--lake", filled.folder, "--rows", "2")
     assert len(shown.out.splitlines()) == 3
+    assert "urn:station:[b]" in shown.out  # as it is
     assert shown.err.startswith("there are more")
     wrong = hanse("lake", "sql", "SELECT colour FROM raw", "--lake", filled.folder)
     assert wrong.code == 2

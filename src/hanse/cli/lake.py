@@ -102,11 +102,14 @@ def _answer(frame: DataFrame, rows: int, *, as_json: bool) -> None:
         print_json([msgspec.Raw(row[0].encode()) for row in found[:rows]])
     else:
         from rich.table import Table
+        from rich.text import Text
 
         found = few.collect()
-        table = Table(*names, box=None)
+        table = Table(box=None)
+        for name in names:
+            table.add_column(Text(name))
         for row in found[:rows]:
-            table.add_row(*("" if value is None else str(value) for value in row))
+            table.add_row(*(Text("" if value is None else str(value)) for value in row))  # as it is: no markup, no emoji
         console.print(table)
     if len(found) > rows:
         typer.echo(f"there are more; --rows {10 * rows} shows up to so many", err=True)

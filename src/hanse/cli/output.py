@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WIDE = 160  # where the terminal's width is unknown, tables are not squeezed
 
-console = Console() if sys.stdout.isatty() else Console(width=WIDE)
+console = Console(emoji=False) if sys.stdout.isatty() else Console(width=WIDE, emoji=False)  # urn:station:1 is a name
 
 
 def print_json(value: Any) -> None:
