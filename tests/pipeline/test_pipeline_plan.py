@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -200,12 +201,14 @@ def test_the_package_that_is_sent_works_where_it_is_unpacked(tmp_path: Path) -> 
     assert done.stdout.split() == [f"{tmp_path}/unpacked/hanse/__init__.py", "True"], done.stderr
 
 
-def test_what_is_sent_comes_beside_what_the_user_sends(tmp_path: Path) -> None:
+def test_what_is_sent_comes_beside_what_the_user_sends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/own")
     given = {"spark.archives": "venv.tar.gz#venv", "spark.executorEnv.PYTHONPATH": "venv"}
     assert settings("spark://head:7077", tmp_path, given) == {
         "spark.archives": f"venv.tar.gz#venv,{tmp_path}/hanse-package.zip#hanse-package",
         "spark.executorEnv.PYTHONPATH": "hanse-package:venv",
     }
+    assert os.environ["PYTHONPATH"] == f"{tmp_path}/hanse-package.zip:/own"  # for those beside the driver
     assert settings("local[*]", tmp_path, given) == {}
 
 

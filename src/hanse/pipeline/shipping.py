@@ -10,6 +10,7 @@ unpacked, and not only put on the path, because a package reads its own files by
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping
 from importlib import resources
@@ -44,9 +45,18 @@ def settings(master: str, folder: Path, given: Mapping[str, Any]) -> dict[str, s
     """Beside what the user has set of the same kind."""
     if _is_here(master) or master.startswith("sc://"):
         return {}
+    made = package(folder).resolve()
+    _put_on_path(str(made))
     archives = [str(given[ARCHIVES])] if given.get(ARCHIVES) else []
     paths = [str(given[PYTHON_PATH])] if given.get(PYTHON_PATH) else []
-    return {ARCHIVES: ",".join([*archives, f"{package(folder)}#{FOLDER}"]), PYTHON_PATH: ":".join([FOLDER, *paths])}
+    return {ARCHIVES: ",".join([*archives, f"{made}#{FOLDER}"]), PYTHON_PATH: ":".join([FOLDER, *paths])}
+
+
+def _put_on_path(path: str) -> None:
+    """For the workers beside the driver, which plan reads and writes: they have its environment, and unpack nothing."""
+    known = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if path not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([path, *known])
 
 
 def _is_here(master: str) -> bool:
