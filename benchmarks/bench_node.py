@@ -55,9 +55,11 @@ def wait_for(port: int, process: subprocess.Popen[bytes], limit_s: float = 60) -
     while time.perf_counter() - started < limit_s:
         if process.poll() is not None:
             raise SystemExit(f"the server ended with code {process.returncode}")
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
-                return time.perf_counter() - started
+        try:  # it listens before it has read its own program: the answer says that it is there
+            with socket.create_connection(("127.0.0.1", port), timeout=limit_s) as probe:
+                probe.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                if probe.recv(1):
+                    return time.perf_counter() - started
         except OSError:
             time.sleep(0.005)
     raise SystemExit("the server does not answer")
