@@ -33,7 +33,7 @@ TEMPORAL_KINDS: Final = {"instant": INSTANT, "time": TIME}
 SHAPES: Final = {kind: number for number, kind in enumerate(VALUE_MEMBER, 1)}
 SHAPE_NAMES: Final = {number: kind for kind, number in SHAPES.items()}
 
-_PROPERTY, _RELATIONSHIP = SHAPES["Property"], SHAPES["Relationship"]
+_PROPERTY, _RELATIONSHIP, _PLACE_SHAPE = SHAPES["Property"], SHAPES["Relationship"], SHAPES["GeoProperty"]
 _EXACT: Final = 1 << 53  # integers up to here are doubles
 
 Fact: TypeAlias = tuple[int, Any, int]  # kind, value, shape
@@ -176,7 +176,8 @@ def _compare(
                 base = name_id * KINDS
                 if old is not None:
                     stage.drop_fact((base + old[0], n, old[1]))
-                stage.facts_added[base + fact[0], n, fact[1]] = type_set, fact[2]
+                key = base + fact[0]
+                stage.facts_added[key, n, fact[1]] = key, n, fact[1], type_set, fact[2]
             return
     is_, is_in = _rows(name_id, n, instances) if instances else _NO_ROWS
     if known:
@@ -192,7 +193,7 @@ def _compare(
             else:
                 stage.drop_place(id_)
     for fact, shape in is_.items():
-        stage.facts_added[fact] = type_set, shape
+        stage.facts_added[fact] = (*fact, type_set, shape)
     if is_in:
         stage.places_added.update(is_in)
 
@@ -200,6 +201,11 @@ def _compare(
 def _rows(name_id: int, n: int, instances: list[Instance]) -> tuple[dict[FactKey, int], dict[int, Row]]:
     """What `facts` and `places` say of one attribute: facts with their shapes, and places by their numbers."""
     base = name_id * KINDS
+    if len(instances) == 1 and instances[0].get("type") == "GeoProperty":
+        position = point(instances[0].get("value"))
+        if position is not None:  # as nearly always
+            id_, (lon, lat) = _place_id(n, name_id, 0), position
+            return {(base + PLACE, n, _POINT.pack(id_, lon, lat)): _PLACE_SHAPE}, {id_: (id_, lon, lon, lat, lat, n, name_id)}
     found = {(base + kind, n, value): shape for (kind, value), shape in facts(instances).items()}
     somewhere: dict[int, Row] = {}
     if any(instance.get("type") == "GeoProperty" for instance in instances):
@@ -207,7 +213,7 @@ def _rows(name_id: int, n: int, instances: list[Instance]) -> tuple[dict[FactKey
             id_ = _place_id(n, name_id, i)
             (west, south, east, north), _ = place
             somewhere[id_] = id_, west, east, south, north, n, name_id
-            found[base + PLACE, n, place_value(id_, place)] = SHAPES["GeoProperty"]
+            found[base + PLACE, n, place_value(id_, place)] = _PLACE_SHAPE
         if somewhere:  # that it is somewhere says that it is
             found.pop((base + OTHER, n, 0), None)
     return found, somewhere

@@ -7,6 +7,7 @@ transaction of the batch. Whatever reads these tables through the writer, or wri
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -47,15 +48,22 @@ class Stage(Struct):
     retyped: dict[int, int] = {}
     deleted: list[tuple[int]] = []
     facts_dropped: set[FactKey] = set()
-    facts_added: dict[FactKey, tuple[int, int]] = {}
+    facts_added: dict[FactKey, Row] = {}
     places_dropped: set[int] = set()
     places_added: dict[int, Row] = {}
     scopes_dropped: set[tuple[str, int]] = set()
     scopes_added: set[tuple[str, int]] = set()
     ended: list[tuple[int, str]] = []  # pasts that end
     begun: list[Row] = []  # pasts that begin, or whose types or scopes change
-    history: list[Row] = []
-    log: list[tuple[Row, int]] = []  # a record, and where in `history` its rows begin
+    history: list[Row] = []  # with their numbers
+    log: list[Row] = []
+    first_seq: int = 0  # the number of the first row of `history`; 0: not asked for yet
+
+    def next_seq(self, connection: sqlite3.Connection) -> int:
+        """The number of the next row of history. Asked first when nothing is staged: what is written is all there is then."""
+        if not self.first_seq:
+            self.first_seq = connection.execute(_LAST_SEQ).fetchone()[0] + 1
+        return self.first_seq + len(self.history)
 
     def create(self, n: int, row: Row) -> None:
         self.created[n] = row
@@ -108,7 +116,7 @@ class Stage(Struct):
         if self.facts_dropped:
             many(_DROP_FACT, sorted(self.facts_dropped))
         if self.facts_added:
-            many(_ADD_FACT, [(*fact, *more) for fact, more in sorted(self.facts_added.items())])
+            many(_ADD_FACT, sorted(self.facts_added.values(), key=itemgetter(0)))  # neighbours together
         if self.places_dropped:
             many(_DROP_PLACE, [(id_,) for id_ in self.places_dropped])
         if self.places_added:
@@ -125,7 +133,6 @@ class Stage(Struct):
             connection.executemany(_END_PAST, self.ended)
         if self.begun:
             connection.executemany(_PUT_PAST, self.begun)
-        first = connection.execute(_LAST_SEQ).fetchone()[0] + 1
         if self.history:
-            connection.executemany(_ADD_HISTORY, [(seq, *row) for seq, row in enumerate(self.history, first)])
-        connection.executemany(_ADD_LOG, [(*record, first + at) for record, at in self.log])
+            connection.executemany(_ADD_HISTORY, self.history)
+        connection.executemany(_ADD_LOG, self.log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import getrandbits
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,7 @@ from hanse.ngsild.entity import (
 )
 from hanse.node.store.connection import EntityRow, Writer
 from hanse.node.store.indexing import follow
+from hanse.node.store.staging import Row
 from hanse.node.store.times import to_us
 
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
@@ -60,10 +61,11 @@ class SaveChange(Struct, frozen=True):
         else:
             follow(connection, _put(connection, row, after, type_set), before, after, type_set)
         _note_past(connection, change, at_us)
-        rows = _history(entity.id, _attribute_changes(change), at_us)
         stage = connection.stage
+        seq = stage.next_seq(connection)
+        rows = _history(seq, entity.id, _attribute_changes(change), at_us)
         scopes = _encode(entity.scopes).decode() if entity.scopes else None
-        stage.log.append(((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows)), len(stage.history)))
+        stage.log.append((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows), seq))
         stage.history += rows
 
 
@@ -110,7 +112,7 @@ def _note_past(connection: Writer, change: Change, at_us: int) -> None:
     if old != new:
         from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
 
-        stage.history.append(scopes_row(change.entity.id, new, change.at))
+        stage.history.append((stage.next_seq(connection), *scopes_row(change.entity.id, new, change.at)))
 
 
 def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:
@@ -125,8 +127,9 @@ def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:
     )
 
 
-def _history(id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
+def _history(seq: int, id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list[Row]:
+    """The rows from number `seq` on."""
+    rows: list[Row] = []
     for change in changes:
         name = change.name
         instance = change.after
@@ -136,11 +139,14 @@ def _history(id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list
             observed_us = to_us(observed_at) if observed_at else None
             created_us = (to_us(created_at) if created_at else None) or at_us
             instance_id = get("instanceId") or new_instance_id()
-            rows.append((id_, name, get("datasetId"), instance_id, observed_us, created_us, at_us, None, _encode(instance)))
+            dataset = get("datasetId")
+            rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, None, _encode(instance)))
+            seq += 1
         elif change.before is not None:
             instance = _gone(change.before)
             dataset = instance.get("datasetId")
-            rows.append((id_, name, dataset, new_instance_id(), None, at_us, at_us, at_us, _encode(instance)))
+            rows.append((seq, id_, name, dataset, new_instance_id(), None, at_us, at_us, at_us, _encode(instance)))
+            seq += 1
     return rows
 
 
