@@ -16,6 +16,7 @@ from hanse.ngsild.distributed_wire import (
     rest_of,
     selector_bodies,
     selector_params,
+    types_of,
 )
 from hanse.ngsild.parameters import parse_query, parse_query_body
 from hanse.ngsild.parsing import parse_entity
@@ -57,6 +58,12 @@ def test_parts_of_an_entity() -> None:
     assert set(part_of(BODY, OWN, {speed})) == {"@context", "id", "type", "speed"}
     assert set(rest_of(BODY, OWN, {speed})) == {"@context", "id", "type", "scope", "place"}
     assert part_of(BODY, OWN, None) == BODY
+
+
+def test_what_is_no_type_of_an_entity_is_none() -> None:
+    assert types_of({"type": ["Room", 7]}, CORE) == types_of({"@type": "Room"}, CORE) != ()
+    for nonsense in (7, 0.5, None, {"a": 1}, True):
+        assert types_of({"type": nonsense}, CORE) == ()
 
 
 def test_a_query_asks_for_the_same_in_other_words() -> None:

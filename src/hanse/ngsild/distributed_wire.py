@@ -45,8 +45,10 @@ def attribute_names(body: Mapping[str, Any], context: Context) -> dict[str, str]
 
 
 def types_of(body: Mapping[str, Any], context: Context) -> tuple[str, ...]:
+    """None where there are none, or something that is no type: whoever reads the entity says so."""
     given = next((body[name] for name in _TYPES if name in body), ())
-    return tuple(context.expand_term(name) for name in ([given] if isinstance(given, str) else given) if isinstance(name, str))
+    names = given if isinstance(given, list) else [given]
+    return tuple(context.expand_term(name) for name in names if isinstance(name, str))
 
 
 def part_of(body: Mapping[str, Any], context: Context, names: Collection[str] | None) -> dict[str, Any]:
