@@ -13,7 +13,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-TOGETHER = ("tests/pipeline/", "tests/dashboard/")  # one JVM, and one federation to look at, are enough
+# one JVM and one federation to look at are enough, and pages use the same ports; they take longest, so they begin
+TOGETHER = ("tests/pipeline/", "tests/docs/", "tests/dashboard/")
 TEST_S_MAX = float(os.environ.get("HANSE_TEST_S_MAX", "240"))  # a test that hangs fails, with all stacks; the others go on
 DEAF_S_MAX = 60.0  # after that, one that does not even notice ends its process
 
@@ -54,8 +55,13 @@ def pytest_runtest_protocol() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _turn(item: pytest.Item) -> int:
+    return next((number for number, scope in enumerate(TOGETHER) if item.nodeid.startswith(scope)), len(TOGETHER))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes a minute and more has its own target: make test-long."""
+    items.sort(key=_turn)
     if os.environ.get("HANSE_LONG") or any("::" in str(argument) for argument in config.args):
         return
     long = [item for item in items if item.get_closest_marker("long")]

@@ -35,7 +35,8 @@ def sections() -> dict[str, str]:
 
 def environment() -> dict[str, str]:
     """What a person has who knows nothing of it: no virtual environment, no settings of ours."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "HANSE_", "PYTEST"))}
+    ours = ("MAKE", "MFLAGS", "HANSE_", "PYTEST", "SPARK_", "PYSPARK_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {"COLUMNS": "200", "TERM": "dumb"}
 
 

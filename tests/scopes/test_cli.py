@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -167,14 +166,3 @@ def test_help_has_an_example(command: str) -> None:
     assert f"Example: hanse scopes {command} examples/olympic-paris/characterisation.toml" in " ".join(
         run(command, "--help").stdout.split()
     )
-
-
-def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "examples").symlink_to(EXAMPLES.parent)
-    monkeypatch.chdir(tmp_path)
-    lines = (EXAMPLES / "README.md").read_text(encoding="utf-8").splitlines()
-    commands = [shlex.split(line.strip())[2:] for line in lines if line.startswith("    hanse scopes ")]
-    assert len(commands) >= 4
-    for command in commands:
-        result = run(*command)
-        assert result.exit_code == 0, result.output

@@ -110,7 +110,7 @@ def environment() -> dict[str, str]:
     package = Path(str(resources.files("hanse.pipeline")))
     wrapper = package / "java"
     found = {"SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(package / "conf"))}
-    if os.environ.get("JAVA_HOME") != str(wrapper):
+    if os.environ.get("JAVA_HOME") != str(wrapper) or "HANSE_JAVA" not in os.environ:
         found |= {"HANSE_JAVA": java(), "JAVA_HOME": str(wrapper)}
     return found
 
