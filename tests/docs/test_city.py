@@ -11,13 +11,11 @@ import time
 import urllib.request
 from pathlib import Path
 
-import pytest
 from tests.mosquitto import free_port
 
 CITY = Path(__file__).parents[2] / "examples" / "smart-port" / "city.py"
 
 
-@pytest.mark.long  # the README is followed by a shorter one
 def test_the_city_lives_until_ctrl_c(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "city", tmp_path / "tmp"
     elsewhere.mkdir()

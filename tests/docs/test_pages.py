@@ -20,6 +20,7 @@ FOLLOWED = [page for page in PAGES if any(block.kind == "sh" for block in blocks
 LONG = {  # Spark, or many commands
     "docs/agents.md",
     "docs/collectors.md",
+    "docs/federation.md",
     "docs/large-simulation.md",
     "docs/operate.md",
     "docs/pipeline-applications.md",
@@ -29,6 +30,7 @@ LONG = {  # Spark, or many commands
     "docs/strategies.md",
     "examples/bordeaux-air/README.md",
     "examples/hiking/README.md",
+    "examples/olympic-paris/README.md",
     "examples/smart-port/README.md",
 }
 PAGE_S_MAX = 200  # of one that every run of the tests follows

@@ -194,6 +194,7 @@ def processes() -> str:
     return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_who_knows_nothing_gets_along_with_the_readme_alone() -> None:
     parts = sections()
     (command,) = [block for _, block in blocks(parts["Two commands"])]

@@ -146,6 +146,7 @@ def test_filters_go_by_what_is_seen(spark: SparkSession, node: Town) -> None:
         assert batch(spark, node, TOWN, **options).count() == 0, options
 
 
+@pytest.mark.long
 def test_the_lake_and_what_a_capsule_makes_have_nothing_that_policy_forbids(
     spark: SparkSession, node: Town, tmp_path: Path
 ) -> None:

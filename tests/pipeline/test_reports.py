@@ -417,6 +417,7 @@ def bus(number: int, day: int = 1) -> dict[str, Any]:
     return {"id": "urn:ngsi-ld:Bus:4", "type": "Bus", "location": place}
 
 
+@pytest.mark.long
 def test_a_lake_is_asked_as_typed(spark: SparkSession, hanse: Callable[..., Ran], tmp_path: Path) -> None:
     with node_with() as (url, node):
         node.request("PUT", "/hanse/v1/clients/station", json={})

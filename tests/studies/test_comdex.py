@@ -85,7 +85,9 @@ def test_ports_are_all_different() -> None:
     assert len(set(free_ports(50))) == 50
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize(
+    "granularity", [pytest.param(each, marks=() if each == "type" else pytest.mark.long) for each in GRANULARITIES]
+)
 def test_real_links_carry_what_the_simulator_says(granularity: str) -> None:
     check = check_live(TINY, 1, granularity)
     assert check.agrees, [row for row in check.rows() if row[2] != row[3]]
