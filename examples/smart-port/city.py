@@ -70,7 +70,9 @@ folder = "lake"
 tables = ["raw", "derived"]
 
 [spark]
-"spark.driver.memory" = "1g"
+master = "local[1]"
+"spark.driver.memory" = "768m"
+"spark.driver.extraJavaOptions" = "-XX:+UseSerialGC"
 
 [[capsules]]
 name = "air-by-district"
