@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,8 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT
 from tests.docs.test_pages import free_port, is_free, one_at_a_time
+
+from hanse.pipeline import state
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FIRST = ("Two commands", "First steps", "A node of your own")
@@ -207,10 +211,15 @@ def test_who_knows_nothing_gets_along_with_the_readme_alone() -> None:
             wait_for_the_lake()
             follow(lake, terminal)
             follow(with_own_port(parts["A node of your own"]), terminal)
+            wait_for_the_capsule(as_the_city_is("http://127.0.0.1:9103", live.said))
         assert live.end_with_ctrl_c() in (0, -signal.SIGINT), live.said  # make itself ends by the signal
         told = live.said.partition("What happened")[2]
         assert re.search(r"alarms, wherever they are \(at fire\): [\d,]*[1-9]", told), live.said
         assert "messages crossed links" in told
+        assert "the capsule on Spark has made" in told
+        assert "nothing yet" not in told
+    assert state.read(ROOT / "out" / "city" / "city.pipeline").status == state.STOPPED
+    assert "Traceback" not in (ROOT / "out" / "city" / "pipeline.log").read_text()
     assert files_outside(ROOT / "out") == before
     assert str(ROOT / "examples" / "smart-port" / "city.py") not in processes()
 
@@ -219,6 +228,17 @@ def wait_for_the_lake() -> None:
     """Until Spark has kept something, as one sees on the page."""
     end = time.monotonic() + WAIT_S
     while not list((ROOT / "out" / "city" / "lake" / "raw").glob("**/*.parquet")):
+        assert time.monotonic() < end, (ROOT / "out" / "city" / "pipeline.log").read_text()
+        time.sleep(0.5)
+
+
+def wait_for_the_capsule(node: str) -> None:
+    """Until what it makes is in the node: a window has to end, and who is late is waited for."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        with urllib.request.urlopen(f"{node}/ngsi-ld/v1/entities?type=DistrictAir&local=true", timeout=30) as answer:
+            if json.load(answer):
+                return
         assert time.monotonic() < end, (ROOT / "out" / "city" / "pipeline.log").read_text()
         time.sleep(0.5)
 

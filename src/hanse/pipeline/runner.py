@@ -99,7 +99,7 @@ def _session(pipeline: Pipeline, master: str, folder: Path, given: SparkSession 
         return
     conf = {name: value for name, value in pipeline.spark.items() if name != "master"}
     conf |= settings(master, folder, conf)
-    with _standard_error(folder / SPARK_LOG):
+    with _standard_error(folder / SPARK_LOG), _own_interrupt():
         spark = session(f"hanse {pipeline.name}", master, **conf)
     try:
         yield spark
@@ -118,6 +118,15 @@ def _standard_error(file: Path) -> Iterator[None]:
     finally:
         os.dup2(before, 2)
         os.close(before)
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Spark answers Ctrl-C itself from its start on, and breaks off whatever is just being said; `_stoppable` is to do it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
