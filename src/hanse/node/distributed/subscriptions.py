@@ -51,6 +51,7 @@ RETRY_S: Final = 30.0
 LOOK_AGAIN_S: Final = 300.0  # subscriptions end by themselves, too
 DELETIONS_MAX: Final = 20  # how often a source is asked to forget a copy
 OPERATION: Final = "createSubscription"
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})  # another time it may do what it is asked to
 
 log = structlog.get_logger("hanse.distributed")
 
@@ -252,7 +253,7 @@ class RemoteSubscriptions:
         change = {"type": "Subscription", "notification": body["notification"]}
         outgoing = Outgoing("PATCH", f"/subscriptions/{quote(copy.id, safe=':')}", body=change)
         reply = await self._tenant.distributed.ask(provider, outgoing, Trigger({}, wire))
-        if isinstance(reply, NoReply) or copy.id not in self._copies:
+        if isinstance(reply, NoReply) or reply.status in _BUSY or copy.id not in self._copies:
             return False
         if reply.status == 404:  # it has forgotten it
             copy.is_there = False
