@@ -179,7 +179,7 @@ TestIndexing = Indexing.TestCase
 TestIndexing.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(subscriptions, min_size=20, max_size=60),
     st.lists(st.tuples(notifications, st.none() | locations), min_size=1, max_size=4),
