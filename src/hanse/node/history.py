@@ -83,9 +83,7 @@ class History:
 
     async def add(self, id_: str, types: tuple[str, ...], attributes: Attributes, now: str) -> bool:
         """Add instances, for a new entity as well. True: it is new."""
-        write = AddInstances(id_, types, attributes, now)
-        await self._store.submit(write)
-        return write.created
+        return bool(await self._store.submit(AddInstances(id_, types, attributes, now)))
 
     async def add_attributes(self, id_: str, types: tuple[str, ...], attributes: Attributes, now: str) -> None:
         await self._checked(AddInstances(id_, types, attributes, now, may_create=False))

@@ -79,6 +79,10 @@ class StoreSection(Struct, frozen=True, forbid_unknown_fields=True):
     dead_letters_max: Annotated[
         int, Meta(description="Notifications kept that could not be delivered; the oldest go first.", ge=1)
     ] = 10_000
+    writer_process: Annotated[
+        Literal["busy", "always", "never"],
+        Meta(description="Whether another process writes: always, never, or if there is much to write (and a second processor)."),
+    ] = "busy"
 
 
 class ContextSection(Struct, frozen=True, forbid_unknown_fields=True):

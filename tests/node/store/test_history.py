@@ -50,12 +50,11 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(work())
 
 
-def write(store: Store, *writes: Write) -> None:
-    async def submitted() -> None:
-        for one in writes:
-            await store.submit(one)
+def write(store: Store, *writes: Write) -> list[Any]:
+    async def submitted() -> list[Any]:
+        return [await store.submit(one) for one in writes]
 
-    asyncio.run(submitted())
+    return asyncio.run(submitted())
 
 
 def look(store: Store, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -103,8 +102,7 @@ def values(page: Page, attribute: str = SPEED, dataset: str | None = None) -> li
 def test_instances_are_added_and_those_of_the_same_moment_replaced(store: Store) -> None:
     first = AddInstances("urn:a", (VEHICLE,), {SPEED: [instance(120, 3), instance(80, 5), instance(1, 5, "urn:d")]}, NOW)
     second = AddInstances("urn:a", (VEHICLE, BUS), {SPEED: [instance(121, 3), instance(100, 7)]}, NOW)
-    write(store, first, second)
-    assert (first.created, second.created) == (True, False)
+    assert write(store, first, second) == [True, False]
     page = evolution(store, "urn:a")
     assert values(page) == [121, 80, 100]
     assert values(page, dataset="urn:d") == [1]

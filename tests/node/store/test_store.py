@@ -109,7 +109,7 @@ def test_a_write_is_seen_when_it_is_acknowledged_even_if_the_next_one_is_pending
             for value in range(2, 60, 2):
                 one = updated(state, value)
                 two = updated(one.change.entity, value + 1)
-                store._committer._commit_s = 1.0  # as on a slow disk: commits take a thread
+                store._committer._here.commit_s = 1.0  # as on a slow disk: commits take a thread
                 acknowledged = store.submit(one)
                 seen: list[Entity | None] = []
                 acknowledged.add_done_callback(lambda _, seen=seen: seen.append(store.entity("urn:x:1")))
@@ -252,6 +252,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_store import created, entity, updated
+from hanse.node.settings import StoreSection
 from hanse.node.store import PutDocument, Store
 
 async def client(store, name):
@@ -264,18 +265,21 @@ async def client(store, name):
         print(name, value, flush=True)
 
 async def main():
-    store = Store.open(Path(sys.argv[1]))
+    store = Store.open(Path(sys.argv[1]), settings=StoreSection(writer_process=sys.argv[3]))
     await asyncio.gather(*(client(store, f"urn:x:{n}") for n in range(10)))
 
 asyncio.run(main())
 """
 
 
-def test_what_was_acknowledged_survives_a_kill_and_nothing_is_there_by_half(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writer_process", ["never", "always"])
+def test_what_was_acknowledged_survives_a_kill_and_nothing_is_there_by_half(tmp_path: Path, writer_process: str) -> None:
     for lines in (1, 200, 1_000):
         directory = tmp_path / str(lines)
         child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(directory), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CHILD, str(directory), str(Path(__file__).parent), writer_process],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert child.stdout is not None
         acknowledged: dict[str, int] = {}

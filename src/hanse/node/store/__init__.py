@@ -1,6 +1,6 @@
 """Where a node keeps everything: entities, their history, the log of changes, the outbox, and documents of other kinds."""
 
-from hanse.node.store.committing import CommitFailed
+from hanse.node.store.batch import CommitFailed
 from hanse.node.store.connection import Writer
 from hanse.node.store.discovery import AttributeInfo, TypeInfo
 from hanse.node.store.log import LoggedAttribute, LogRecord

@@ -1,235 +1,185 @@
 """The group commit: writes gather while the disk is busy with those before them.
 
-Everything but COMMIT happens on the event loop's thread: the writes of a batch are applied there, statement by statement, in
-slices so short that requests do not notice. COMMIT waits for the disk, so it runs in a thread of its own, and meanwhile the next
-batch gathers; unless the disk is so quick that changing threads would take longer.
-A submission is all or nothing. If one of a batch fails, the batch is rolled back and its submissions are tried one by one,
-so that each fails for its own reason only. A submission that builds on a failed one (the same entity) fails with it: it was
-computed from a state that never came to be.
+What was accepted is written in the order in which it came: in the node's own process (writing_here.py) or, once there is much to
+write and a second processor, in another one (handing_over.py). Either way a submission is all or nothing, and one that builds on
+a failed one fails with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
+import os
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import IO, Any, Final
+
+import structlog
 
 from hanse.ngsild.entity import Entity
-from hanse.ngsild.errors import NgsiLdError, TooManyPending
-from hanse.node.store.checkpoint import Checkpointer
-from hanse.node.store.connection import Writer
+from hanse.ngsild.errors import TooManyPending
+from hanse.node.settings import StoreSection
+from hanse.node.store.batch import BatchWriter, CommitFailed, builds_on_failure
+from hanse.node.store.handing_over import WritingProcess
+from hanse.node.store.submission import Place, Submission
 from hanse.node.store.writes import SaveChange, Write
+from hanse.node.store.writing_here import WritingHere
+from hanse.node.store.writing_process import NUMBER, Setup
 
-SLICE_S: Final = 0.004  # of the loop's time that a batch takes at once
-HERE_S: Final = 0.0015  # a disk that is quicker than this is waited for on the loop's thread: changing threads costs more
-AVERAGED: Final = 8  # commits
-LOOK_EVERY: Final = 100  # submissions, after which what they staged is written and the clock looked at
-BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
+BUSY_WRITES: Final = 1_000  # in a second: worth a process of its own
+AGAIN_S: Final = 60.0  # after one was lost
 
-Upkeep = Callable[[Writer, int], None]  # told how many writes the batch has
-
-
-class CommitFailed(NgsiLdError):
-    """The write is not durable, and has been undone."""
-
-    title, code = "The write could not be stored", "H0224"
-
-
-class Submission:
-    __slots__ = ("error", "future", "ids", "loop", "writes")
-
-    def __init__(self, writes: tuple[Write, ...], loop: asyncio.AbstractEventLoop) -> None:
-        self.writes = writes
-        self.loop = loop
-        self.future: asyncio.Future[None] = loop.create_future()
-        self.ids = [write.change.entity.id for write in writes if isinstance(write, SaveChange)]
-        self.error: BaseException | None = None
+log = structlog.get_logger("hanse.store")
 
 
 class Committer:
     def __init__(
         self,
-        writer: Writer,
-        pending_max: int,
-        upkeep: Upkeep,
+        path: Path,
+        settings: StoreSection,
+        lock: IO[str] | None,
         settled: Callable[[str, Entity | None], None],
-        checkpointer: Checkpointer,
+        *,
+        durable: bool,
     ) -> None:
-        self.writer = writer
-        self.pending_max = pending_max
         self.pending = 0  # writes that are not yet durable
         self.overlay: dict[
             str, tuple[Entity | None, Submission]
         ] = {}  # the newest states that were accepted but not yet committed
         self.commits = 0
-        self._upkeep = upkeep
+        self._path = path
+        self._settings = settings
+        self._lock = lock
+        self._durable = durable
         self._settled = settled
-        self._checkpointer = checkpointer
+        self._here: WritingHere | None = self._at_home()
+        self._process: WritingProcess | None = None
+        self._place: Place = self._here
         self._waiting: deque[Submission] = deque()
-        self._batch: list[Submission] = []
-        self._applied = 0  # submissions of the batch that are applied already
-        self._working = False
-        self._committing: Future[None] | None = None
-        self._commit_s = HERE_S  # how long commits take lately; the first ones show it in the thread
-        self._thread = ThreadPoolExecutor(1, "hanse-commit")
+        self._is_called = False
         self._closed = False
+        self._second = 0.0  # when the writes began to be counted
+        self._writes = 0
+        self._may_leave = settings.writer_process != "never" and len(os.sched_getaffinity(0)) > 1
+        self._not_before = 0.0
 
-    def submit(self, writes: tuple[Write, ...]) -> asyncio.Future[None]:
+    def submit(self, writes: tuple[Write, ...]) -> asyncio.Future[Any]:
         if self._closed:
             raise CommitFailed("the store is closed")
-        if self.pending + len(writes) > self.pending_max:
+        if self.pending + len(writes) > self._settings.pending_writes_max:
             raise TooManyPending(f"{self.pending} writes wait for the disk already; try again in a moment")
         submission = Submission(writes, asyncio.get_running_loop())
         self.pending += len(writes)
+        self._writes += len(writes)
         for write in writes:
             if isinstance(write, SaveChange):
                 self.overlay[write.change.entity.id] = write.change.after, submission
         self._waiting.append(submission)
-        if not self._working:
-            self._working = True
-            submission.loop.call_soon(self._begin)
+        self._call(submission.loop)
         return submission.future
 
-    def close(self) -> None:
-        """Everything that was submitted is committed first."""
+    def drain(self) -> None:
+        """Everything that was submitted is committed; nothing more can be."""
         self._closed = True
-        while self._working:
-            if self._committing is not None:
-                self._committing.exception()
-                self._committed(self._committing)
-            elif self._batch:
-                self._apply(None)
-            elif self._waiting:
-                self._take()
-            else:
-                self._working = False
-        self._thread.shutdown()
-        self._checkpointer.close()
+        self._place.drain(self._waiting)
+        self._place.drain(self._waiting)  # another one, if the process was lost
 
-    # --- one batch after the other ------------------------------------------------------------------------------------
+    def close(self) -> None:
+        self._place.close()
+        if self._process is not None and self._place is not self._process:
+            self._process.close()
 
-    def _begin(self) -> None:
-        if not self._working or self._batch:
+    @property
+    def writer(self) -> BatchWriter | None:
+        """What writes; None: it is in another process."""
+        return self._here.writer if self._here is not None else None
+
+    @property
+    def dead_letters(self) -> int:
+        return self._place.dead_letters
+
+    # --- where it is written ------------------------------------------------------------------------------------------
+
+    def _at_home(self) -> WritingHere:
+        return WritingHere(BatchWriter(self._path, self._settings, durable=self._durable), self._finished)
+
+    def _call(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_called and not self._place.is_busy:
+            self._is_called = True
+            loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_called = False
+        if not self._waiting or self._place.is_busy or self._closed:
             return
-        self._take()
-        if self._batch:
-            self._apply(SLICE_S)
-        else:
-            self._working = False
+        if self._may_leave and self._here is not None:
+            self._consider_leaving(self._here, self._waiting[0].loop)
+        self._place.take(self._waiting)
 
-    def _take(self) -> None:
-        writes = 0
-        while self._waiting and writes < BATCH_WRITES_MAX:
-            submission = self._waiting.popleft()
-            self._batch.append(submission)
-            writes += len(submission.writes)
-        self._applied = 0
-
-    def _apply(self, slice_s: float | None) -> None:
-        """Apply what is left of the batch, for so long; then go on later, or commit."""
-        if self._committing is not None or not self._batch:
-            return
-        writer, batch = self.writer, self._batch
-        until = None if slice_s is None else time.perf_counter() + slice_s
-        try:
-            if not writer.in_transaction:
-                writer.execute("BEGIN IMMEDIATE")
-            while self._applied < len(batch):
-                for write in batch[self._applied].writes:
-                    write.apply(writer)
-                self._applied += 1
-                if until is not None and self._applied % LOOK_EVERY == 0 and self._applied < len(batch):
-                    writer.flush()
-                    if time.perf_counter() > until:
-                        batch[0].loop.call_soon(self._apply, slice_s)
-                        return
-            writer.flush()
-            self._upkeep(writer, sum(len(submission.writes) for submission in batch))
-        except Exception:  # noqa: BLE001  whose fault it is shows when each is tried alone
-            self._commit(self._one_by_one)
-        else:
-            self._commit(self._all_at_once)
-
-    def _commit(self, work: Callable[[], None]) -> None:
-        if work == self._all_at_once and self._commit_s < HERE_S and not self._checkpointer.is_due(self.writer):
-            work()
-            self._finish(None)
-            return
-        loop = self._batch[0].loop
-        self._committing = self._thread.submit(work)
-        self._committing.add_done_callback(lambda done: _later(loop, self._committed, done))
-
-    def _all_at_once(self) -> None:
-        started = time.perf_counter()
-        try:
-            self.writer.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001
-            failure = _failure(error)
-            for submission in self._batch:
-                submission.error = failure
-            self.writer.rollback_all()
-            return
-        self._commit_s += (time.perf_counter() - started - self._commit_s) / AVERAGED
-        if self._checkpointer.is_due(self.writer):
-            with suppress(sqlite3.Error):  # the commit is done; another one will try again
-                self._checkpointer.after_commit(self.writer)
-
-    def _one_by_one(self) -> None:
-        writer = self.writer
-        writer.rollback_all()
-        failed: set[str] = set()
-        for submission in self._batch:
+    def _consider_leaving(self, here: WritingHere, loop: asyncio.AbstractEventLoop) -> None:
+        """To another process, if there is much to write; it takes over when it has started."""
+        now = time.monotonic()
+        is_always = self._settings.writer_process == "always"
+        if self._process is None and (self._writes >= BUSY_WRITES or is_always) and now >= self._not_before:
+            setup = Setup(str(self._path), self._durable, self._settings)
             try:
-                if not failed.isdisjoint(submission.ids):
-                    raise CommitFailed("the change that this one builds on could not be stored; try again")
-                writer.execute("BEGIN IMMEDIATE")
-                for write in submission.writes:
-                    write.apply(writer)
-                writer.flush()
-                writer.execute("COMMIT")
-            except Exception as error:  # noqa: BLE001
-                submission.error = _failure(error)
-                failed.update(submission.ids)
-                writer.rollback_all()
+                self._process = WritingProcess(setup, self._lock, self._finished, self._lost)
+            except OSError as error:
+                log.warning("no process for writing could be started; the node writes itself", error=str(error))
+                self._may_leave = False
+                return
+            self._process.listen(loop)
+        if self._process is not None and (self._process.is_ready or is_always):
+            self._process.number = _number(here.writer)
+            self._process.dead_letters = here.dead_letters
+            here.close()
+            self._here, self._place = None, self._process
+        if now - self._second >= 1:
+            self._second, self._writes = now, 0
 
-    def _committed(self, done: Future[None]) -> None:
-        if self._committing is done:  # else `close` was quicker
-            self._committing = None
-            self._finish(done.exception())
+    def _lost(self, sent: list[Submission]) -> None:
+        """The process has ended by itself: what it has not committed is written here."""
+        process, self._process = self._process, None
+        assert process is not None
+        self._not_before = time.monotonic() + AGAIN_S
+        log.warning("the process that writes has ended; the node writes itself for now", pid=process.pid)
+        if self._place is not process:
+            return
+        self._here = self._place = self._at_home()
+        number = _number(self._here.writer)
+        self._waiting.extendleft(reversed([submission for submission in sent if submission.number > number]))
+        self._finished([submission for submission in sent if submission.number <= number], {id_ for s in sent for id_ in s.ids})
 
-    def _finish(self, error: BaseException | None) -> None:
-        batch, self._batch = self._batch, []
-        for submission in batch:
-            if error is not None:
-                submission.error = submission.error or _failure(error)
-            self._settle(submission)
-        self._fail_dependants({id_ for submission in batch if submission.error is not None for id_ in submission.ids})
-        self.commits += 1
+    # --- settling -----------------------------------------------------------------------------------------------------
+
+    def _finished(self, submissions: list[Submission], large: set[str]) -> None:
+        for submission in submissions:
+            self._settle(submission, large)
+        self._fail_dependants({id_ for submission in submissions if submission.error is not None for id_ in submission.ids})
+        if submissions:
+            self.commits += 1
         if self._waiting and not self._closed:
             # futures are resolved first: who hears of a commit may have more to write
-            self._waiting[0].loop.call_soon(self._begin)
-        elif not self._waiting:
-            self._working = False
+            self._call(self._waiting[0].loop)
 
     def _fail_dependants(self, ids: set[str]) -> None:
         if not ids:
             return
+        failing = self._process.failing(ids) if self._place is self._process and self._process is not None else []
         kept: deque[Submission] = deque()
         for submission in self._waiting:
             if ids.isdisjoint(submission.ids):
                 kept.append(submission)
             else:
                 ids.update(submission.ids)
-                submission.error = CommitFailed("the change that this one builds on could not be stored; try again")
-                self._settle(submission)
+                failing.append(submission)
         self._waiting = kept
+        for submission in failing:
+            submission.error = builds_on_failure()
+            self._settle(submission, set())
 
-    def _settle(self, submission: Submission) -> None:
+    def _settle(self, submission: Submission, large: set[str]) -> None:
         self.pending -= len(submission.writes)
         error, overlay = submission.error, self.overlay
         for id_ in submission.ids:
@@ -240,30 +190,17 @@ class Committer:
                 del overlay[id_]
             elif newest[1] is submission:
                 del overlay[id_]
-                self._settled(id_, newest[0])
+                self._settled(id_, None if id_ in large else newest[0])
             else:  # what comes next is not durable yet, and what was remembered is older than what is
                 self._settled(id_, None)
         if not submission.future.done() and not submission.loop.is_closed():
             if error is None:
-                submission.future.set_result(None)
+                submission.future.set_result(submission.outcome)
             else:
                 submission.future.set_exception(error)
 
 
-def _later(loop: asyncio.AbstractEventLoop, call: Callable[[Future[None]], None], done: Future[None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed; `close` of the store finishes the batch
-        loop.call_soon_threadsafe(call, done)
-
-
-def _failure(error: BaseException) -> Exception:
-    if isinstance(error, NgsiLdError):
-        return error
-    failure = CommitFailed(_reason(error))
-    failure.__cause__ = error
-    return failure
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
-        return "the disk is full, so nothing was changed; make room and try again"
-    return f"the database refused the write, so nothing was changed: {error}"
+def _number(writer: BatchWriter) -> int:
+    """Of the last submission that another process has committed."""
+    row = writer.connection.execute(NUMBER).fetchone()
+    return int(row[0]) if row is not None else 0

@@ -24,14 +24,16 @@ CHECKPOINT_PAGES: Final = 32_000  # in a commit, should the thread that does it 
 WAL_BYTES_KEPT: Final = 64 << 20
 
 
+RECENT_BYTES_MAX: Final = 8_192  # of an entity that the node keeps decoded
+
+
 class EntityRow(NamedTuple):
     n: int
     type_set: int
     modified_at: str
-    size: int  # of its document
 
 
-_ROW: Final = "SELECT n, type_set, modified_at, length(document) FROM entities WHERE id = ?"
+_ROW: Final = "SELECT n, type_set, modified_at FROM entities WHERE id = ?"
 
 
 class Writer(sqlite3.Connection):
@@ -43,6 +45,7 @@ class Writer(sqlite3.Connection):
     entities_next: int
     any_transient: bool  # only then can an entity be there, expired, that nobody sees any more
     stage: Stage
+    large: set[str]  # entities written lately that are larger than RECENT_BYTES_MAX
     dead_letters: int
     dead_letters_max: int
 
@@ -52,6 +55,7 @@ class Writer(sqlite3.Connection):
         self.type_sets = {}
         self.rows = {}
         self.stage = Stage()
+        self.large = set()
         (self.any_transient,) = self.execute("SELECT EXISTS (SELECT 1 FROM entities WHERE expires_us IS NOT NULL)").fetchone()
         (self.entities_next,) = self.execute("SELECT coalesce(max(n), 0) + 1 FROM entities").fetchone()
         (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()

@@ -53,26 +53,24 @@ class CheckedWrite(Write, Protocol):
         """Raises ResourceNotFound, and BadRequestData, if the write would."""
 
 
-class AddInstances(Struct):
-    """Add instances to the past of an entity, or replace those that were observed at the same time; `created`: it had none."""
+class AddInstances(Struct, frozen=True):
+    """Add instances to the past of an entity, or replace those that were observed at the same time; tells whether it had none."""
 
     id: str
     types: tuple[str, ...]
     attributes: Attributes
     at: str
     may_create: bool = True
-    created: bool = False
 
     def check(self, connection: sqlite3.Connection) -> None:
         if not self.may_create:
             _check_known(connection, self.id)
 
-    def apply(self, connection: Writer, /) -> None:
+    def apply(self, connection: Writer, /) -> bool:
         connection.flush()
         self.check(connection)
         at_us = to_us(self.at) or 0
         row = connection.execute("SELECT types FROM temporal_entities WHERE id = ? AND deleted_us IS NULL", (self.id,)).fetchone()
-        self.created = row is None
         types = tuple(dict.fromkeys((*(_decode_names(row[0]) if row else ()), *self.types)))
         connection.execute(_PUT_ENTITY, (self.id, _encode(types).decode(), at_us))
         for name, instances in self.attributes.items():
@@ -82,6 +80,7 @@ class AddInstances(Struct):
             newest = max(scopes, key=lambda instance: to_us(instance.get("observedAt", self.at)) or 0)
             value = _encode(newest["value"]).decode()
             connection.execute("UPDATE temporal_entities SET scopes = ? WHERE id = ?", (value, self.id))
+        return row is None
 
     def _add(self, connection: Writer, name: str, instance: Instance, at_us: int) -> None:
         observed_us = to_us(instance.get("observedAt", ""))

@@ -13,11 +13,12 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -29,26 +30,23 @@ from hanse.ngsild.temporal import SCOPE
 from hanse.node.settings import StoreSection
 from hanse.node.store import outbox
 from hanse.node.store.beside import WholeSearcher
-from hanse.node.store.checkpoint import Checkpointer
 from hanse.node.store.committing import Committer
-from hanse.node.store.connection import open_reader, open_writer
+from hanse.node.store.connection import RECENT_BYTES_MAX, Writer, open_reader
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
-from hanse.node.store.history import ensure
 from hanse.node.store.history import names as past_names
 from hanse.node.store.log import LogRecord, read_records
-from hanse.node.store.schema import StoreError, migrate
+from hanse.node.store.schema import StoreError
 from hanse.node.store.search import Found, Searcher
 from hanse.node.store.times import now_us, to_us
-from hanse.node.store.upkeep import Upkeep
 from hanse.node.store.writes import Write
 
 if TYPE_CHECKING:
     from hanse.node.lake import Question, TenantLake
 
 READERS: Final = 2
-RECENT_MAX: Final = 10_000  # entities that are kept decoded: those read or written last
-RECENT_BYTES_MAX: Final = 8_192  # unless they are larger than this
+RECENT_MAX: Final = 10_000  # entities that are kept decoded: those read or written last, unless they are large
 QUERY_MS_MAX: Final = 10_000
+LOCK_S: Final = 2.0  # what a node that was killed has handed over may still be being written
 _PREFIX, _SUFFIX, _DEFAULT = "tenant-", ".sqlite", "default"
 
 T = TypeVar("T")
@@ -66,16 +64,8 @@ class Store:
         self._query_ms_max = query_ms_max
         self.measure: Measure = default_measure()  # what queries measure quality by
         self.lake: TenantLake | None = None  # where the past is that is no longer here
-        self._writer = writer = open_writer(path, durable=temporary is None)
-        migrate(writer)
-        ensure(writer)
-        writer.dead_letters_max = settings.dead_letters_max
-        writer.remember()
+        self._committer = Committer(path, settings, lock, self._settled, durable=temporary is None)
         self._reader = open_reader(path)
-        self._upkeep = Upkeep(settings)
-        self._committer = Committer(
-            writer, settings.pending_writes_max, self._upkeep, self._settled, Checkpointer(path, durable=temporary is None)
-        )
         self._recent: OrderedDict[str, Entity] = OrderedDict()
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
@@ -128,14 +118,14 @@ class Store:
         if self._closed:
             return
         self._closed = True
-        self._committer.close()
+        self._committer.drain()
         for searcher in self._searchers:
             searcher.connection.interrupt()
         self._threads.shutdown(cancel_futures=True)
         for searcher in self._searchers:
             searcher.connection.close()
         self._reader.close()
-        self._writer.close()
+        self._committer.close()  # the last one takes the write-ahead log to the database
         if self._lock is not None:
             self._lock.close()
         if self._temporary is not None:
@@ -143,14 +133,15 @@ class Store:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def submit(self, *writes: Write) -> asyncio.Future[None]:
-        """All of them or none; the future is done when they are durable. Raises TooManyPending."""
+    def submit(self, *writes: Write) -> asyncio.Future[Any]:
+        """All of them or none; the future is done when they are durable, with what one of them has to tell, if anything.
+        Raises TooManyPending.
+        """
         return self._committer.submit(writes)
 
     def _settled(self, id_: str, entity: Entity | None) -> None:
-        """A change is durable: what was remembered of the entity is out of date."""
-        row = self._writer.rows.get(id_)
-        if entity is None or row is None or row.size > RECENT_BYTES_MAX:
+        """A change is durable: what was remembered of the entity is out of date. None: do not remember it."""
+        if entity is None:
             self._recent.pop(id_, None)
         else:
             self._remember(id_, entity)
@@ -169,6 +160,13 @@ class Store:
     def is_idle(self) -> bool:
         """Whether all that was submitted is settled."""
         return not self._committer.pending
+
+    @property
+    def _writer(self) -> Writer:
+        """The connection that writes, while it is in this process."""
+        writer = self._committer.writer
+        assert writer is not None
+        return writer.connection
 
     @property
     def reader(self) -> sqlite3.Connection:
@@ -332,7 +330,7 @@ class Store:
         return {
             "pending_writes": (self._committer.pending, self._settings.pending_writes_max),
             "log_records": (max(0, self.log_end() + 1 - self.log_start()), self._settings.log_records_max),
-            "dead_letters": (self._writer.dead_letters, self._settings.dead_letters_max),
+            "dead_letters": (self._committer.dead_letters, self._settings.dead_letters_max),
             "entities_in_memory": (len(self._recent), RECENT_MAX),
         }
 
@@ -351,12 +349,17 @@ def _file_name(tenant: str) -> str:
 def _locked(path: Path) -> IO[str]:
     """Two processes that write the same store would each trust what they remember of it."""
     lock = path.with_suffix(".lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise StoreError(f"{path} is in use by another process; stop that one, or choose another folder") from None
-    return lock
+    until = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > until:
+                lock.close()
+                raise StoreError(f"{path} is in use by another process; stop that one, or choose another folder") from None
+            time.sleep(0.01)
+        else:
+            return lock
 
 
 def _sync(path: Path) -> None:

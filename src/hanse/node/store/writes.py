@@ -19,7 +19,7 @@ from hanse.ngsild.entity import (
     decode_entity,
     encode_entity,
 )
-from hanse.node.store.connection import EntityRow, Writer
+from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import follow
 from hanse.node.store.staging import Row
 from hanse.node.store.times import to_us
@@ -30,7 +30,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Write(Protocol):
-    def apply(self, connection: Writer, /) -> None: ...
+    def apply(self, connection: Writer, /) -> object:
+        """Run its statements; what it returns, if anything, whoever submitted it is told."""
 
 
 class SaveChange(Struct, frozen=True):
@@ -86,7 +87,9 @@ def _put(connection: Writer, row: EntityRow | None, entity: Entity, type_set: in
         stage.update(n, (entity.modified_at, expires_us, document))
         if type_set != row.type_set:
             stage.retype(n, type_set)
-    connection.keep_row(entity.id, EntityRow(n, type_set, entity.modified_at, len(document)))
+    connection.keep_row(entity.id, EntityRow(n, type_set, entity.modified_at))
+    if len(document) > RECENT_BYTES_MAX:
+        connection.large.add(entity.id)
     return n
 
 

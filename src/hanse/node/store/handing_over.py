@@ -1,0 +1,208 @@
+"""The node's end of the process that writes: submissions go there as they come, and are settled as it reports."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import IO, Final
+
+import msgspec
+
+from hanse.node.store.batch import failure_of
+from hanse.node.store.submission import Finished, Submission
+from hanse.node.store.wire import Frames, Order, Report, order_frame, read_report
+from hanse.node.store.writing_process import Setup
+
+ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
+RECEIVED_AT_ONCE: Final = 1 << 16
+ENDS_WITHIN_S: Final = 60.0  # after its last report
+
+_PROGRAM: Final = "from hanse.node.store.writing_process import main; main()"
+
+
+class WritingProcess:
+    def __init__(
+        self,
+        setup: Setup,
+        lock: IO[str] | None,
+        finished: Finished,
+        lost: Callable[[list[Submission]], None],
+    ) -> None:
+        self.is_ready = False
+        self.number = 0  # of the newest submission
+        self.dead_letters = 0
+        self._finished = finished
+        self._lost = lost
+        self._sent: deque[Submission] = deque()
+        self._orders: deque[int] = deque()  # the last number in each order that is not settled
+        self._unsent = bytearray()
+        self._heard = 0  # reports with failures
+        self._frames = Frames()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._channel, other = socket.socketpair()
+        try:
+            self._channel.setblocking(False)
+            self._process = subprocess.Popen(  # noqa: S603  this very program
+                [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno()), msgspec.json.encode(setup)],
+                pass_fds=[other.fileno(), *([lock.fileno()] if lock is not None else [])],
+                stdin=subprocess.DEVNULL,
+                process_group=0,  # what is typed at the node's terminal is for the node
+            )
+        except OSError:
+            self._channel.close()
+            raise
+        finally:
+            other.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_busy(self) -> bool:
+        return len(self._orders) >= ORDERS_MAX
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hear reports on this loop from now on."""
+        if self._loop is not loop:
+            self._deaf()
+            self._loop = loop
+            loop.add_reader(self._channel, self._readable)
+            self._send()
+
+    def take(self, waiting: deque[Submission]) -> None:
+        if waiting:
+            self.listen(waiting[0].loop)
+            self._order(waiting)
+            self._send()
+
+    def drain(self, waiting: deque[Submission]) -> None:
+        """All is sent, and all reports are heard; what is left after that is lost."""
+        self._deaf()
+        self._order(waiting)
+        poll = select.poll()
+        while self._unsent or self._sent:
+            poll.register(self._channel, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            poll.poll()
+            self._push()
+            if not self._receive():
+                self._give_up()
+                return
+
+    def close(self) -> None:
+        """It has nothing to do any more, or has not begun."""
+        self._deaf()
+        self._channel.close()
+        if not self.is_ready:
+            self._process.kill()
+        try:
+            self._process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:  # all is committed
+            self._process.kill()
+            self._process.wait()
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _order(self, waiting: deque[Submission]) -> None:
+        if not waiting:
+            return
+        submissions = list(waiting)
+        waiting.clear()
+        first = self.number + 1
+        try:
+            frame = order_frame(Order(self._heard, first, [submission.writes for submission in submissions]))
+        except Exception as error:  # noqa: BLE001  none of them is sent
+            for submission in submissions:
+                submission.error = failure_of(error)
+            self._finished(submissions, set())
+            return
+        for self.number, submission in enumerate(submissions, first):
+            submission.number = self.number
+        self._sent += submissions
+        self._orders.append(self.number)
+        self._unsent += frame
+
+    def _send(self) -> None:
+        self._push()
+        if self._loop is not None:
+            if self._unsent:
+                self._loop.add_writer(self._channel, self._send)
+            else:
+                self._loop.remove_writer(self._channel)
+
+    def _push(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self._channel.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # it has ended, which shows in reading
+            self._unsent.clear()
+
+    # --- hearing ------------------------------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        if not self._receive():
+            self._give_up()
+
+    def _receive(self) -> bool:
+        """False: there is nothing more to come."""
+        try:
+            data = self._channel.recv(RECEIVED_AT_ONCE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        for body in self._frames.fed(data):
+            self._settle(read_report(body))
+        return bool(data)
+
+    def _settle(self, report: Report) -> None:
+        self.is_ready = True
+        self.dead_letters = report.dead_letters
+        if report.failed:
+            self._heard += 1
+        errors, outcomes = dict(report.failed), dict(report.outcomes)
+        settled: list[Submission] = []
+        while self._sent and self._sent[0].number <= report.upto:
+            submission = self._sent.popleft()
+            submission.error, submission.outcome = errors.get(submission.number), outcomes.get(submission.number)
+            settled.append(submission)
+        while self._orders and self._orders[0] <= report.upto:
+            self._orders.popleft()
+        self._finished(settled, report.large)
+
+    def failing(self, ids: set[str]) -> list[Submission]:
+        """Take out what was sent and builds on what has failed: the process refuses it for the same reason."""
+        kept: deque[Submission] = deque()
+        failing: list[Submission] = []
+        for submission in self._sent:
+            if ids.isdisjoint(submission.ids):
+                kept.append(submission)
+            else:
+                ids.update(submission.ids)
+                failing.append(submission)
+        self._sent = kept
+        return failing
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _deaf(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._channel)
+            self._loop.remove_writer(self._channel)
+        self._loop = None
+
+    def _give_up(self) -> None:
+        """Nothing more is heard of it: what it has not settled is the node's again."""
+        self._deaf()
+        self._channel.close()
+        self._process.kill()
+        self._process.wait()
+        sent, self._sent = list(self._sent), deque()
+        self._lost(sent)

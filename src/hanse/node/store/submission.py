@@ -1,0 +1,44 @@
+"""What waits to be written, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Protocol
+
+from hanse.node.store.batch import Task
+from hanse.node.store.writes import Write
+
+
+class Submission(Task):
+    __slots__ = ("future", "loop")
+
+    def __init__(self, writes: tuple[Write, ...], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(writes)
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+
+
+class Finished(Protocol):
+    """Told of submissions that are committed, or have failed, in the order in which they came."""
+
+    def __call__(self, submissions: list[Submission], large: set[str], /) -> None: ...
+
+
+class Place(Protocol):
+    """Where submissions are written."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it takes none for now; it says when it has `Finished`."""
+
+    def take(self, waiting: deque[Submission]) -> None:
+        """Begin with some of them; called on the loop's thread."""
+
+    def drain(self, waiting: deque[Submission]) -> None:
+        """Finish everything, now."""
+
+    @property
+    def dead_letters(self) -> int: ...
+
+    def close(self) -> None: ...
