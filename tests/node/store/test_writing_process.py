@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hanse.ngsild import operations
 from hanse.ngsild.entity import DEFAULT_VOCAB, Entity, Instance, now_text
 from hanse.ngsild.query import EntityQuery
 from hanse.node.settings import StoreSection
-from hanse.node.store import CommitFailed, PutDocument, SaveChange, Store
+from hanse.node.store import CommitFailed, PutDocument, SaveChange, Store, committing
 from hanse.node.store.committing import BUSY_WRITES
 from hanse.node.store.history_writes import AddInstances
 from hanse.node.store.wire import Frames, Order, order_frame, read_order
@@ -239,7 +240,9 @@ def test_if_it_is_killed_nothing_is_lost_and_nobody_hears_of_it(tmp_path: Path) 
     assert len(all_rows(tmp_path)["entities"]) == 8
 
 
-def test_it_begins_when_there_is_much_to_write_and_not_before() -> None:
+def test_it_begins_when_there_is_much_to_write_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "PROCESSES_MAX", 1)  # also where there is one processor only
+
     async def run() -> None:
         async with opened(how="busy") as store:
             await asyncio.gather(*(store.submit(created(entity(f"urn:few:{n}"))) for n in range(BUSY_WRITES // 2)))
@@ -254,6 +257,31 @@ def test_it_begins_when_there_is_much_to_write_and_not_before() -> None:
             pid = process_of(store)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+    asyncio.run(run())
+
+
+def test_it_ends_when_there_is_nothing_to_write_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "IDLE_S", 0.2)
+    monkeypatch.setattr(committing, "BUSY_WRITES", 10)
+    monkeypatch.setattr(committing, "PROCESSES_MAX", 1)
+
+    async def run() -> None:
+        async with opened(how="busy") as store, opened(how="busy") as other:
+            n = 0
+            while store._committer.writer is not None:
+                await asyncio.gather(*(store.submit(created(entity(f"urn:{n}:{i}"))) for i in range(20)))
+                n += 1
+            await asyncio.gather(*(other.submit(created(entity(f"urn:{i}"))) for i in range(20)))
+            assert other._committer._process is None  # there is one for all stores
+            pid = process_of(store)
+            while store._committer.writer is None:
+                await asyncio.sleep(0.05)  # noqa: ASYNC110  there is nobody to tell us
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+            await store.submit(created(entity("urn:after")))
+            assert store.entity("urn:after") is not None
+            assert (await store.query(EntityQuery(count=True, limit=0))).count == 20 * n + 1
 
     asyncio.run(run())
 
@@ -291,7 +319,9 @@ def test_the_store_is_locked_until_it_has_ended(tmp_path: Path) -> None:
 def test_frames_come_in_any_pieces() -> None:
     rng = random.Random(3)
     changes = some_changes(rng, 50)
-    orders = [Order(n, n, [(change, PutDocument("k", "é\ud800", b"\0"))]) for n, change in enumerate(changes)]
+    odd = PutDocument("k", "é\ud800", b"\0")
+    orders = [Order(n, n, [(change, odd)]) for n, change in enumerate(changes)]
+    orders.append(Order(50, 50, [(created(entity("urn:odd", Fraction(1, 3))), odd)]))  # which is no JSON
     sent = b"".join(map(order_frame, orders))
     frames = Frames()
     heard: list[Order] = []

@@ -29,6 +29,8 @@ from hanse.node.store.writing_process import NUMBER, Setup
 
 BUSY_WRITES: Final = 1_000  # in a second: worth a process of its own
 AGAIN_S: Final = 60.0  # after one was lost
+IDLE_S: Final = 60.0  # without a write, after which it ends
+PROCESSES_MAX: Final = len(os.sched_getaffinity(0)) - 1  # of all stores of a node: the node itself needs a processor
 
 log = structlog.get_logger("hanse.store")
 
@@ -61,7 +63,7 @@ class Committer:
         self._closed = False
         self._second = 0.0  # when the writes began to be counted
         self._writes = 0
-        self._may_leave = settings.writer_process != "never" and len(os.sched_getaffinity(0)) > 1
+        self._may_leave = settings.writer_process != "never"
         self._not_before = 0.0
 
     def submit(self, writes: tuple[Write, ...]) -> asyncio.Future[Any]:
@@ -121,7 +123,8 @@ class Committer:
         """To another process, if there is much to write; it takes over when it has started."""
         now = time.monotonic()
         is_always = self._settings.writer_process == "always"
-        if self._process is None and (self._writes >= BUSY_WRITES or is_always) and now >= self._not_before:
+        is_worth_it = self._writes >= BUSY_WRITES and WritingProcess.running < PROCESSES_MAX
+        if self._process is None and (is_always or is_worth_it) and now >= self._not_before:
             setup = Setup(str(self._path), self._durable, self._settings)
             try:
                 self._process = WritingProcess(setup, self._lock, self._finished, self._lost)
@@ -135,8 +138,21 @@ class Committer:
             self._process.dead_letters = here.dead_letters
             here.close()
             self._here, self._place = None, self._process
+            loop.call_later(IDLE_S, self._consider_return, loop, self._process)
         if now - self._second >= 1:
             self._second, self._writes = now, 0
+
+    def _consider_return(self, loop: asyncio.AbstractEventLoop, process: WritingProcess) -> None:
+        """The other process has had its time, if there is nothing to write any more."""
+        if self._place is not process or self._closed:
+            return
+        if self._writes or self.pending or self._settings.writer_process == "always":
+            self._writes = 0
+            loop.call_later(IDLE_S, self._consider_return, loop, process)
+            return
+        process.close()
+        self._process = None
+        self._here = self._place = self._at_home()
 
     def _lost(self, sent: list[Submission]) -> None:
         """The process has ended by itself: what it has not committed is written here."""

@@ -9,12 +9,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Final
+from typing import IO, ClassVar, Final
 
 import msgspec
 
 from hanse.node.store.batch import failure_of
-from hanse.node.store.submission import Finished, Submission
+from hanse.node.store.submission import Finished, Submission, gathered
 from hanse.node.store.wire import Frames, Order, Report, order_frame, read_report
 from hanse.node.store.writing_process import Setup
 
@@ -26,6 +26,8 @@ _PROGRAM: Final = "from hanse.node.store.writing_process import main; main()"
 
 
 class WritingProcess:
+    running: ClassVar[int] = 0  # of all stores
+
     def __init__(
         self,
         setup: Setup,
@@ -58,6 +60,7 @@ class WritingProcess:
             raise
         finally:
             other.close()
+        WritingProcess.running += 1
 
     @property
     def pid(self) -> int:
@@ -84,7 +87,8 @@ class WritingProcess:
     def drain(self, waiting: deque[Submission]) -> None:
         """All is sent, and all reports are heard; what is left after that is lost."""
         self._deaf()
-        self._order(waiting)
+        while waiting:
+            self._order(waiting)
         poll = select.poll()
         while self._unsent or self._sent:
             poll.register(self._channel, select.POLLIN | (select.POLLOUT if self._unsent else 0))
@@ -105,14 +109,12 @@ class WritingProcess:
         except subprocess.TimeoutExpired:  # all is committed
             self._process.kill()
             self._process.wait()
+        WritingProcess.running -= 1
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _order(self, waiting: deque[Submission]) -> None:
-        if not waiting:
-            return
-        submissions = list(waiting)
-        waiting.clear()
+        submissions = gathered(waiting)
         first = self.number + 1
         try:
             frame = order_frame(Order(self._heard, first, [submission.writes for submission in submissions]))
@@ -204,5 +206,6 @@ class WritingProcess:
         self._channel.close()
         self._process.kill()
         self._process.wait()
+        WritingProcess.running -= 1
         sent, self._sent = list(self._sent), deque()
         self._lost(sent)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from hanse.node.store.batch import Task
 from hanse.node.store.writes import Write
+
+BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
 
 
 class Submission(Task):
@@ -17,6 +19,17 @@ class Submission(Task):
         super().__init__(writes)
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
+
+
+def gathered(waiting: deque[Submission]) -> list[Submission]:
+    """The next batch."""
+    batch: list[Submission] = []
+    writes = 0
+    while waiting and writes < BATCH_WRITES_MAX:
+        submission = waiting.popleft()
+        batch.append(submission)
+        writes += len(submission.writes)
+    return batch
 
 
 class Finished(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct as Layout
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -38,7 +38,14 @@ class Report(NamedTuple):
 
 
 def order_frame(order: Order) -> bytes:
-    return _frame(marshal.dumps((order.heard, order.first, [[_plain(write) for write in task] for task in order.tasks])))
+    try:
+        return _order_frame(order, _plain)
+    except ValueError:  # a value that JSON has no word for
+        return _order_frame(order, pickle.dumps)
+
+
+def _order_frame(order: Order, plain: Callable[[Write], _Plain | bytes]) -> bytes:
+    return _frame(marshal.dumps((order.heard, order.first, [[plain(write) for write in task] for task in order.tasks])))
 
 
 def read_order(body: bytes) -> Order:

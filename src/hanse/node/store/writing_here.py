@@ -17,13 +17,12 @@ from functools import partial
 from typing import Final
 
 from hanse.node.store.batch import BatchWriter, failure_of
-from hanse.node.store.submission import Finished, Submission
+from hanse.node.store.submission import Finished, Submission, gathered
 
 SLICE_S: Final = 0.004  # of the loop's time that a batch takes at once
 HERE_S: Final = 0.0015  # a disk that is quicker than this is waited for on the loop's thread: changing threads costs more
 AVERAGED: Final = 8  # commits
 LOOK_EVERY: Final = 100  # submissions, after which what they staged is written and the clock looked at
-BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
 
 
 class WritingHere:
@@ -63,11 +62,7 @@ class WritingHere:
         self.writer.close()
 
     def _gather(self, waiting: deque[Submission]) -> None:
-        writes = 0
-        while waiting and writes < BATCH_WRITES_MAX:
-            submission = waiting.popleft()
-            self._batch.append(submission)
-            writes += len(submission.writes)
+        self._batch = gathered(waiting)
         self._applied = 0
 
     def _apply(self, slice_s: float | None) -> None:
