@@ -275,8 +275,8 @@ def test_it_ends_when_there_is_nothing_to_write_any_more(monkeypatch: pytest.Mon
             await asyncio.gather(*(other.submit(created(entity(f"urn:{i}"))) for i in range(20)))
             assert other._committer._process is None  # there is one for all stores
             pid = process_of(store)
-            while store._committer.writer is None:
-                await asyncio.sleep(0.05)  # noqa: ASYNC110  there is nobody to tell us
+            while store._committer.writer is None:  # noqa: ASYNC110  there is nobody to tell us
+                await asyncio.sleep(0.05)
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
             await store.submit(created(entity("urn:after")))
