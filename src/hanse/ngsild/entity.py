@@ -51,7 +51,7 @@ RESERVED_MEMBERS: Final = (
 )
 
 
-class Entity(Struct, kw_only=True, omit_defaults=True):
+class Entity(Struct, kw_only=True, omit_defaults=True, gc=False):
     """Treat as frozen: operations make new ones, sharing the attributes that they leave alone."""
 
     id: str
@@ -63,7 +63,7 @@ class Entity(Struct, kw_only=True, omit_defaults=True):
     expires_at: str | None = None
 
 
-class AttributeChange(Struct, frozen=True):
+class AttributeChange(Struct, frozen=True, gc=False):
     """What happened to one instance of one attribute."""
 
     name: str
@@ -77,7 +77,7 @@ class AttributeChange(Struct, frozen=True):
         return instance.get("datasetId") if instance else None
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, gc=False):
     """What one accepted request did to one entity. Log, history and notifications are all made of this."""
 
     kind: Kind

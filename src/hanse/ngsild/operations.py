@@ -32,7 +32,7 @@ from hanse.ngsild.values import check_date_time
 SCOPE: Final = NGSI_LD + "scope"
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, gc=False):
     change: Change | None
     updated: tuple[str, ...] = ()  # names of attributes, expanded
     not_updated: tuple[tuple[str, str], ...] = ()  # and of those that stayed as they were, with the reason
@@ -51,16 +51,21 @@ def delete(entity: Entity, now: str) -> Change:
 
 def replace(old: Entity, new: Entity, now: str) -> Change:
     """Another entity in the place of the old one, which had the same id: only its time of creation stays."""
-    work = _Work(old, now)
+    changes: list[AttributeChange] = []
     for name, instances in old.attributes.items():
-        kept = {item.get("datasetId") for item in new.attributes.get(name, ())}
+        others = new.attributes.get(name, ())
         for item in instances:
-            if item.get("datasetId") not in kept:
-                work.remove(name, item)
+            if _of_dataset(others, item.get("datasetId")) is None:
+                changes.append(AttributeChange(name, "deleted", item, None))
+    attributes: Attributes = {}
     for name, instances in new.attributes.items():
+        others = old.attributes.get(name, ())
+        attributes[name] = placed = []
         for item in instances:
-            work.put(name, item)
-    attributes = {name: work.attributes[name] for name in new.attributes if name in work.attributes}
+            before = _of_dataset(others, item.get("datasetId"))
+            put = item if before is None else as_old_as(item, before)
+            changes.append(AttributeChange(name, "created" if before is None else "updated", before, put))
+            placed.append(put)
     after = Entity(
         id=old.id,
         types=new.types,
@@ -70,7 +75,7 @@ def replace(old: Entity, new: Entity, now: str) -> Change:
         modified_at=now,
         expires_at=new.expires_at,
     )
-    return Change("updated", now, old, after, tuple(work.changes))
+    return Change("updated", now, old, after, tuple(changes))
 
 
 def append(entity: Entity, fragment: Fragment, now: str, overwrite: bool = True) -> Outcome:
@@ -78,10 +83,11 @@ def append(entity: Entity, fragment: Fragment, now: str, overwrite: bool = True)
     work = _Work(entity, now)
     for name, instances in fragment.attributes.items():
         for item in instances:
-            if not overwrite and work.find(name, item.get("datasetId")) is not None:
+            old = work.find(name, item.get("datasetId"))
+            if not overwrite and old is not None:
                 work.refuse(name, "it exists already, and noOverwrite was asked for")
             else:
-                work.put(name, resolved(item, work.find(name, item.get("datasetId")), name, expand=fragment.context.expand_term))
+                work.put(name, resolved(item, old, name, expand=fragment.context.expand_term), old)
     scopes = fragment.scopes
     if scopes is not None and not overwrite:
         scopes = _union(entity.scopes, scopes)
@@ -100,7 +106,8 @@ def update(entity: Entity, fragment: Fragment, now: str) -> Outcome:
                 if not work.delete(name, item):
                     work.refuse(name, "there is no such attribute to be deleted")
             else:
-                work.put(name, resolved(item, work.find(name, item.get("datasetId")), name, expand=fragment.context.expand_term))
+                old = work.find(name, item.get("datasetId"))
+                work.put(name, resolved(item, old, name, expand=fragment.context.expand_term), old)
     scopes = fragment.scopes
     if scopes is not None and not entity.scopes:
         work.refuse(SCOPE, "the entity has no scope to be updated; append one")
@@ -122,7 +129,7 @@ def merge(entity: Entity, fragment: Fragment, now: str, observed_at: str | None 
             if deletes(item):
                 work.delete(name, item)
             elif old is None:
-                work.put(name, resolved(item, None, name, lang=lang, expand=fragment.context.expand_term))
+                work.put(name, resolved(item, None, name, lang=lang, expand=fragment.context.expand_term), None)
             else:
                 new = instance_patched(old, item, name, now, deep=True, lang=lang, expand=fragment.context.expand_term)
                 if new.get("languageMap") == {}:  # its last text is deleted
@@ -155,8 +162,7 @@ def replace_attribute(entity: Entity, name: str, instances: Iterable[Instance], 
     """Put whole instances in the place of those that exist, maybe of another kind."""
     work = _Work(entity, now)
     for item in instances:
-        _existing(work, entity, name, item)
-        work.put(name, item)
+        work.put(name, item, _existing(work, entity, name, item))
     return work.outcome()
 
 
@@ -235,17 +241,13 @@ class _Work:
         self.missing: dict[str, None] = {}
 
     def find(self, name: str, dataset: str | None) -> Instance | None:
-        for item in self.attributes.get(name, ()):
-            if item.get("datasetId") == dataset:
-                return item
-        return None
+        return _of_dataset(self.attributes.get(name, ()), dataset)
 
     def refuse(self, name: str, reason: str) -> None:
         self.refused[name] = reason
 
-    def put(self, name: str, item: Instance) -> None:
-        """A whole instance, in the place of the one with its datasetId, or new."""
-        old = self.find(name, item.get("datasetId"))
+    def put(self, name: str, item: Instance, old: Instance | None) -> None:
+        """A whole instance, in the place of the one with its datasetId, which is what `find` gives; or new."""
         if old is None:
             self.attributes[name] = [*self.attributes.get(name, ()), item]
             self.changes.append(AttributeChange(name, "created", None, item))
@@ -323,6 +325,13 @@ def as_old_as(new: Instance, old: Instance) -> Instance:
             for item in instances
         ]
     return result
+
+
+def _of_dataset(instances: Iterable[Instance], dataset: str | None) -> Instance | None:
+    for item in instances:
+        if item.get("datasetId") == dataset:
+            return item
+    return None
 
 
 def _existing(work: _Work, entity: Entity, name: str, item: Instance) -> Instance:

@@ -23,7 +23,14 @@ from hanse.ngsild.entity import (
     Instance,
 )
 from hanse.ngsild.errors import BadRequestData
-from hanse.ngsild.limits import ATTRIBUTES_MAX, INSTANCES_MAX, NUMBER_MAX, SUB_ATTRIBUTE_DEPTH_MAX, TYPES_MAX
+from hanse.ngsild.limits import (
+    ATTRIBUTES_MAX,
+    INSTANCES_MAX,
+    NUMBER_MAX,
+    STRING_LENGTH_MAX,
+    SUB_ATTRIBUTE_DEPTH_MAX,
+    TYPES_MAX,
+)
 from hanse.ngsild.uris import check_uri, is_uri
 from hanse.ngsild.values import (
     GEOMETRIES,
@@ -34,6 +41,7 @@ from hanse.ngsild.values import (
     check_scope,
     looks_like_geometry,
     shown,
+    utc_time,
 )
 
 _KIND_OF_MEMBER: Final = {"value": "Property"} | {
@@ -49,11 +57,12 @@ _ENTITY_MEMBERS: Final = frozenset(
 )
 _SEALED: Final = frozenset({"entityIdSealed", "entityTypeSealed"})  # what a proof is of
 _NEVER_ATTRIBUTES: Final = _SEALED | {"datasetId", "instanceId", "observedAt", "unitCode"}
+_NAMED_BY_NGSI_LD: Final = _ENTITY_MEMBERS | _NEVER_ATTRIBUTES | RESERVED_MEMBERS  # any other name is that of an attribute
 _PROOF: Final = NGSI_LD + "ngsildproof"
 _SIMPLIFIED_WRAPS: Final = frozenset({"languageMap", "vocab", "json"})
 
 
-class Fragment(Struct, kw_only=True):
+class Fragment(Struct, kw_only=True, gc=False):
     """Part of an entity, to be appended to one or to change one."""
 
     id: str | None = None
@@ -142,10 +151,8 @@ def parse_attribute(
         raise BadRequestData(f"there is nothing in this update of {name!r}; say what is to change")
     reader = _Reader(context, now, patch=partial, simplified=simplified, temporal=temporal, merges=False)
     instances = reader.attribute(name, body, 0)
-    if expanded in _GEO_ONLY:
-        _check_geo_only(name, instances)
-    elif expanded == _PROOF:
-        _check_proof(instances)
+    if expanded in _CHECKED:
+        _CHECKED[expanded](name, instances)
     return instances
 
 
@@ -193,18 +200,17 @@ class _Reader:
             raise BadRequestData(f"an entity has at most {ATTRIBUTES_MAX} attributes")
         attributes: Attributes = {}
         for name, value in body.items():
-            if name in _ENTITY_MEMBERS:
-                continue
-            if name in _NEVER_ATTRIBUTES or (name in RESERVED_MEMBERS and type(value) is not dict):
-                raise BadRequestData(f"{name!r} is a member of attributes, and not the name of one")
+            if name in _NAMED_BY_NGSI_LD:
+                if name in _ENTITY_MEMBERS:
+                    continue
+                if name in _NEVER_ATTRIBUTES or type(value) is not dict:
+                    raise BadRequestData(f"{name!r} is a member of attributes, and not the name of one")
             expanded = self.expand(name)
             if expanded in attributes:
                 raise BadRequestData(f"the attribute {name!r} is there twice, under two names for {expanded!r}")
             attributes[expanded] = instances = self.attribute(name, value, 0)
-            if expanded in _GEO_ONLY:
-                _check_geo_only(name, instances)
-            elif expanded == _PROOF:
-                _check_proof(instances)
+            if expanded in _CHECKED:
+                _CHECKED[expanded](name, instances)
         return attributes
 
     def attribute(self, name: str, value: Any, depth: int) -> list[Instance]:
@@ -299,11 +305,13 @@ class _Reader:
             if scalar is float or scalar is int:
                 if -NUMBER_MAX <= value <= NUMBER_MAX:
                     return value
-            elif scalar is bool:
+            elif scalar is bool or (scalar is str and value != NULL and len(value) <= STRING_LENGTH_MAX):
                 return value
             if value == NULL and self.patch:
                 return NULL
             check_json(value, f"the attribute {name!r}", ngsi_null=self.merges)
+            return value
+        if kind == "Relationship" and type(value) is str and value != NULL and is_uri(value):
             return value
         if value is None:
             raise BadRequestData(f"the attribute {name!r}: null is no value in NGSI-LD; say {NULL!r} in a patch to delete it")
@@ -369,11 +377,13 @@ class _Reader:
         if value == NULL and self.patch and key != "datasetId":
             result[key] = NULL
             return
-        if key == "unitCode" and kind in _WITHOUT_UNIT:
-            raise BadRequestData(f"the attribute {name!r} is a {kind}; only what can be measured has a unitCode")
         match key:
+            case "unitCode" if kind in _WITHOUT_UNIT:
+                raise BadRequestData(f"the attribute {name!r} is a {kind}; only what can be measured has a unitCode")
+            case "unitCode" | "lang":
+                result[key] = _text(name, key, value)
             case "observedAt" | "expiresAt":
-                result[key] = check_date_time(value, f"the attribute {name!r}: {key}")
+                result[key] = utc_time(value) or check_date_time(value, f"the attribute {name!r}: {key}")
             case "datasetId":
                 if value != "@none":
                     result[key] = check_uri(None if value == NULL else value, f"the attribute {name!r}: datasetId")
@@ -389,11 +399,8 @@ class _Reader:
                 result[key] = check_uri(value, key) if key == "entityIdSealed" else self.expand(value)
             case "valueType" if kind == "LanguageProperty" and value != "langString":
                 raise BadRequestData(f"the attribute {name!r}: the valueType of a LanguageProperty is langString; leave it out")
-            case "unitCode" | "lang" | "valueType":
-                if type(value) is not str or not value:
-                    raise BadRequestData(f"the attribute {name!r}: {key} is a text, not {shown(value)}")
-                check_json(value, f"the attribute {name!r}: {key}")
-                result[key] = value
+            case "valueType":
+                result[key] = _text(name, key, value)
             case _:
                 raise BadRequestData(f"the attribute {name!r} cannot have {key!r}: only answers have it")
 
@@ -426,6 +433,14 @@ class _Reader:
         return [self._plain(name, value)]
 
 
+def _text(name: str, key: str, value: Any) -> str:
+    if type(value) is not str or not value:
+        raise BadRequestData(f"the attribute {name!r}: {key} is a text, not {shown(value)}")
+    if value == NULL or len(value) > STRING_LENGTH_MAX:
+        check_json(value, f"the attribute {name!r}: {key}")
+    return value
+
+
 def _is_null(kind: str, value: Any) -> bool:
     """The ways to say that the value of an attribute of this kind is to be deleted."""
     if value == NULL:
@@ -449,10 +464,13 @@ def _check_geo_only(name: str, instances: list[Instance]) -> None:
             raise BadRequestData(f"{name!r} is where something is: it must be a GeoProperty, not a {item['type']}")
 
 
-def _check_proof(instances: list[Instance]) -> None:
+def _check_proof(_name: str, instances: list[Instance]) -> None:
     for item in instances:
         if item.get("type", "Property") != "Property" or (type(item.get("value", {})) is not dict and item.get("value") != NULL):
             raise BadRequestData("ngsildproof is a Property whose value is an object, a W3C Data Integrity proof")
+
+
+_CHECKED: Final = dict.fromkeys(_GEO_ONLY, _check_geo_only) | {_PROOF: _check_proof}  # attributes that NGSI-LD says more of
 
 
 def _check_datasets(name: str, instances: list[Instance]) -> None:

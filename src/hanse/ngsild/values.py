@@ -20,14 +20,21 @@ _SCOPE: Final = re.compile(rf"/?{_LEVEL}(?:/{_LEVEL})*")
 
 def check_date_time(value: Any, what: str) -> str:
     """As given, but for a decimal comma."""
-    if type(value) is str and _DATE_TIME.fullmatch(value):
-        try:
-            datetime.fromisoformat(value[:19])
-        except ValueError:
-            pass
-        else:
-            return value.replace(",", ".")
-    raise BadRequestData(f"{what} is not a time in UTC: {shown(value)}; write it like 2026-01-31T12:00:00Z")
+    time = utc_time(value)
+    if time is None:
+        raise BadRequestData(f"{what} is not a time in UTC: {shown(value)}; write it like 2026-01-31T12:00:00Z")
+    return time
+
+
+def utc_time(value: Any) -> str | None:
+    """As given, but for a decimal comma; None: it is no time in UTC."""
+    if type(value) is not str or not _DATE_TIME.fullmatch(value):
+        return None
+    try:
+        datetime.fromisoformat(value[:19])
+    except ValueError:
+        return None
+    return value.replace(",", ".")
 
 
 def check_scope(value: Any) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hanse.node.settings import NodeSettings
 
 BACKLOG: Final = 2048
-GC_THRESHOLDS: Final = (25_000, 20, 50)  # a request makes many small values and leaves no cycles behind
+GC_THRESHOLDS: Final = (100_000, 20, 50)  # a request makes many small values and leaves no cycles behind
 GRACE_S: Final = 3  # how long requests that are under way may take when the node stops
 
 
