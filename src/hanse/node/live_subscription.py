@@ -119,10 +119,13 @@ class Live:
 
 
 class Fired(Struct):
-    """What a change means for subscribers: letters, and what is written of changes that are held back, to be stored with it."""
+    """What a change means for subscribers: letters, and what is written of changes that are held back, to be stored with it;
+    and what those who listen hear once it is.
+    """
 
     deliveries: list[Delivery]
     writes: list[Write]
+    events: list[tuple[str, bytes]]  # with the names of the subscriptions
     held: list[tuple[Live, Change | None]]  # by whom, and in the place of which earlier change of the entity
 
     def undo(self, change: Change) -> None:
@@ -133,3 +136,6 @@ class Fired(Struct):
                 del live.held[entity]
                 if before is not None:
                     live.held[entity] = before
+
+
+NOTHING_FIRED: Final = Fired([], [], [], [])

@@ -62,8 +62,11 @@ class NativeClient(Struct, frozen=True, omit_defaults=True):
 class Post(Struct, frozen=True):
     """What a change means for native clients: letters for the outbox, and events for streams once it is committed."""
 
-    deliveries: list[Delivery] = []
-    events: list[tuple[str, bytes]] = []
+    deliveries: list[Delivery]
+    events: list[tuple[str, bytes]]  # with the names of the streams
+
+
+NO_POST: Final = Post([], [])
 
 
 def stream_of(client: str) -> str:
@@ -300,14 +303,14 @@ class Native:
         await self._tenant.keep(*writes, *map(PutDelivery, post.deliveries))
         if post.deliveries:
             self._tenant.notifier.dispatch(post.deliveries)
-        self.stream(post.events)
+        self._tenant.notifier.streams.tell(post.events)
         return post
 
     def post(self, effects: Iterable[m.Effect]) -> Post:
         """What the broker wants delivered to native clients, whoever caused it."""
-        post = Post([], [])
         if not self._clients:
-            return post
+            return NO_POST
+        post = Post([], [])
         store = self._tenant.store
         for effect in effects:
             client = self._clients.get(effect.client) if isinstance(effect, m.Deliver) else None
@@ -318,7 +321,7 @@ class Native:
                 continue
             body = msgspec.json.encode(shown(seen))
             if not client.endpoint:
-                post.events.append((client.name, body))
+                post.events.append((stream_of(client.name), body))
                 continue
             letter = Letter(uri=client.endpoint, body=body, headers=(("Content-Type", "application/json"),), order=client.name)
             key = _key(client.name, effect.subscription)
@@ -343,10 +346,6 @@ class Native:
         if seen is None or asked is None or not holds(asked, seen):
             return None
         return effect if seen is effect.notification else m.Deliver(effect.client, effect.subscription, seen)
-
-    def stream(self, events: Iterable[tuple[str, bytes]]) -> None:
-        for client, body in events:
-            self._tenant.notifier.streams.publish(stream_of(client), body)
 
     def _ask(self, request: m.Request) -> list[m.Effect]:
         """What the broker says to a request. Raises BadRequestData with the reason if it refuses."""

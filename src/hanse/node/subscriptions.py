@@ -40,13 +40,13 @@ from hanse.ngsild.subscriptions import (
 from hanse.node import throttled
 from hanse.node.access.owners import SUBSCRIPTION
 from hanse.node.fences import Fences
-from hanse.node.live_subscription import HELD_MAX, KIND, Fired, Live, decode_kept
+from hanse.node.live_subscription import HELD_MAX, KIND, NOTHING_FIRED, Fired, Live, decode_kept
 from hanse.node.notifier.notifier import encode_letter
 from hanse.node.store import DeleteDocument, Delivery, PutDelivery, Write
 from hanse.routing import messages as m
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from hanse.model import Geofence, Location
     from hanse.ngsild.entity import Change
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 SUBSCRIPTIONS_MAX: Final = 100_000
 PERIODIC_ENTITIES_MAX: Final = 1_000  # in one notification of a subscription in time
-STAGED_MAX: Final = 20_000  # changes that wait for their commit with events for streams
 RELEASE_AGAIN_S: Final = 1.0  # when the store is full just as an interval ends
 COUNTERS_S: Final = 2.0  # counters are written this long after they have changed
 COUNTERS_AT_ONCE: Final = 500
@@ -70,13 +69,11 @@ class Subscriptions:
         self._live: dict[str, Live] = {}
         self._fences = Fences()
         self._last = LastShown()
-        self._staged: dict[int, tuple[Change, list[tuple[str, bytes]]]] = {}
         self._of_quality: set[str] = set()  # those that ask for it
         self._changed: set[str] = set()
         self._counters_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        self._tenant.on_change.append(self.committed)
         for id_, data in self._tenant.store.documents(KIND):
             try:
                 kept = decode_kept(data)
@@ -116,8 +113,6 @@ class Subscriptions:
     async def stop(self) -> None:
         for live in self._live.values():
             live.stop()
-        if self.committed in self._tenant.on_change:
-            self._tenant.on_change.remove(self.committed)
         await self._write_counters()
 
     # --- add, get, list, update, delete -----------------------------------------------------------------------------
@@ -296,12 +291,14 @@ class Subscriptions:
 
     # --- what a change fires ----------------------------------------------------------------------------------------
 
-    def fired(self, change: Change, effects: Iterable[m.Effect], quality: dict[str, float]) -> Fired:
+    def fired(self, change: Change, effects: Sequence[m.Effect], quality: dict[str, float]) -> Fired:
         """What a change gives the outbox. Never raises: a subscription that cannot be served must not stop a change.
 
         `quality`: that of the entity, as the node that accepted the change found it.
         """
-        found = Fired([], [], [])
+        if not effects and not self._fences:
+            return NOTHING_FIRED
+        found = Fired([], [], [], [])
         now_ms = 0
         for id_ in self._concerned(change, effects):
             live = self._live.get(id_)
@@ -316,7 +313,8 @@ class Subscriptions:
                     continue
                 body = live.writer.body((seen,), now_text()) if live.writer is not None else None
                 if body is not None:
-                    self._stage(live, change, body)
+                    if self._tenant.notifier.streams.wants(id_):
+                        found.events.append((id_, body))
                     delivery = self._delivery(live, body, change.entity.id, now_ms)
                     if delivery is not None:
                         found.deliveries.append(delivery)
@@ -332,7 +330,7 @@ class Subscriptions:
         """The subscriptions that a change may fire."""
         told = [effect.subscription for effect in effects if type(effect) is m.Deliver and effect.client.startswith(CLIENT)]
         attributes = change.entity.attributes
-        if not len(self._fences) or is_at_a_point(attributes):
+        if not self._fences or is_at_a_point(attributes):
             return told
         around: Geofence = WORLD
         with suppress(InvalidInput):  # an entity that ends with such a fence
@@ -436,23 +434,6 @@ class Subscriptions:
             self._tenant.store.submit(*writes).add_done_callback(stored)
         if body is not None:
             self._tenant.notifier.streams.publish(live.subscription.id, body)
-
-    # --- streams ----------------------------------------------------------------------------------------------------
-
-    def _stage(self, live: Live, change: Change, body: bytes) -> None:
-        """Keep a copy for those who listen until the change is durable."""
-        if not self._tenant.notifier.streams.wants(live.subscription.id):
-            return
-        if len(self._staged) >= STAGED_MAX:  # changes that were never committed
-            self._staged.pop(next(iter(self._staged)))
-        self._staged.setdefault(id(change), (change, []))[1].append((live.subscription.id, body))
-
-    def committed(self, change: Change) -> None:
-        """A change is durable: those who listen hear of it."""
-        staged = self._staged.pop(id(change), None) if self._staged else None
-        if staged is not None:
-            for subscription, body in staged[1]:
-                self._tenant.notifier.streams.publish(subscription, body)
 
     # --- counters ---------------------------------------------------------------------------------------------------
 

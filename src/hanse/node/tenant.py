@@ -218,14 +218,15 @@ class Tenant:
         deliveries = fired.deliveries + post.deliveries
         pending = self.router.take()
         routed = pending.writes if pending is not None else ()
-        writes = (*(PutDelivery(d) for d in deliveries), *fired.writes, *self.transient.writes(change), *more, *routed)
+        writes = (*map(PutDelivery, deliveries), *fired.writes, *self.transient.writes(change), *more, *routed)
         try:
             committed = self.store.submit(SaveChange(change, name), *writes)
         except BaseException:
             self._undo(change, fired)
             self.router.failed()
             raise
-        if deliveries or post.events or self.on_change or pending is not None:
+        events = fired.events + post.events
+        if writes or events or fired.held or self.on_change or pending is not None:
 
             def after(done: asyncio.Future[None]) -> None:
                 if done.cancelled() or done.exception() is not None:
@@ -237,7 +238,7 @@ class Tenant:
                         call()
                 if deliveries:
                     self.notifier.dispatch(deliveries)
-                self.native.stream(post.events)
+                self.notifier.streams.tell(events)
                 for tell in self.on_change:
                     tell(change)
 

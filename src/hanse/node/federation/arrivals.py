@@ -28,8 +28,7 @@ log = structlog.get_logger("hanse.federation")
 class Batch(NamedTuple):
     writes: list[Any]
     deliveries: list[Delivery]
-    events: list[tuple[str, bytes]]  # for clients that listen to a stream
-    changes: list[Change]
+    events: list[tuple[str, bytes]]  # for those who listen to a stream
 
     @property
     def is_empty(self) -> bool:
@@ -39,7 +38,7 @@ class Batch(NamedTuple):
 class Arrivals:
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
-        self._batch = Batch([], [], [], [])
+        self._batch = Batch([], [], [])
 
     @property
     def writes(self) -> list[Any]:
@@ -47,7 +46,7 @@ class Arrivals:
         return self._batch.writes
 
     def take(self) -> Batch:
-        batch, self._batch = self._batch, Batch([], [], [], [])
+        batch, self._batch = self._batch, Batch([], [], [])
         batch.writes.extend(map(PutDelivery, batch.deliveries))
         return batch
 
@@ -68,7 +67,7 @@ class Arrivals:
             fired = self._tenant.subscriptions.fired(change, of_change, quality)
             batch.deliveries.extend(fired.deliveries)
             batch.writes.extend(fired.writes)
-            batch.changes.append(change)
+            batch.events.extend(fired.events)
         post = self._tenant.native.post(effects)
         batch.deliveries.extend(post.deliveries)
         batch.events.extend(post.events)
@@ -98,6 +97,4 @@ class Arrivals:
         """It is stored."""
         if batch.deliveries:
             self._tenant.notifier.dispatch(batch.deliveries)
-        self._tenant.native.stream(batch.events)
-        for change in batch.changes:
-            self._tenant.subscriptions.committed(change)
+        self._tenant.notifier.streams.tell(batch.events)

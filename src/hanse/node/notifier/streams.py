@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -98,6 +98,11 @@ class Streams:
     def wants(self, subscription: str) -> bool:
         """Whether anyone would see an event of the subscription, now or on coming back."""
         return subscription in self._listeners or subscription in self._replays
+
+    def tell(self, events: Iterable[tuple[str, bytes]]) -> None:
+        """Publish several, each with the name of its subscription."""
+        for subscription, body in events:
+            self.publish(subscription, body)
 
     def publish(self, subscription: str, body: bytes) -> None:
         self._last_id += 1
