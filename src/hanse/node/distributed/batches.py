@@ -168,7 +168,7 @@ async def _document(call: Call, item: Any, context: Context) -> _Document:
     if not isinstance(id_, str) or not is_uri(id_):
         return _Document(item)
     try:
-        _, own = await call.contextual(item.copy())
+        own = await call.resolve(call.taken_context(item.copy()))
     except NgsiLdError:
         return _Document(item)
     return _Document(item, id_, own)

@@ -140,7 +140,8 @@ async def _subject(call: Call, operation: Operation) -> _Subject | None:
         context = await call.context()
     else:
         raw = await call.raw_json()
-        body, context = await call.contextual(raw.copy() if isinstance(raw, dict) else raw)
+        body = raw.copy() if isinstance(raw, dict) else raw
+        context = await call.resolve(call.taken_context(body))
     if operation.about in ("entity", "part"):
         if not isinstance(body, dict):
             return None

@@ -35,6 +35,11 @@ class _AsWritten(bytes):
         return self
 
 
+@lru_cache(maxsize=256)
+def _as_written(name: str) -> bytes:
+    return _AsWritten(name.encode("ascii"))
+
+
 class Answer:
     """Status, headers and a body that is there already: an ASGI application of its own."""
 
@@ -47,13 +52,16 @@ class Answer:
 
     def add(self, name: str, value: str) -> None:
         """One more header, its name as written: there are clients that look for `Location` and nothing else."""
-        self.headers.append((_AsWritten(name.encode("ascii")), value.encode("latin-1", "replace")))
+        self.headers.append((_as_written(name), value.encode("latin-1", "replace")))
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        """With the length of the body, where there may be one."""
+        if self.status == 204:
+            return self.headers
+        return [*self.headers, (b"content-length", str(len(self.body)).encode())]
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        headers = self.headers
-        if self.status != 204:
-            headers = [*headers, (b"content-length", str(len(self.body)).encode())]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.start", "status": self.status, "headers": self.all_headers()})
         await send({"type": "http.response.body", "body": self.body})
 
 

@@ -13,7 +13,7 @@ from hanse.ngsild.uris import check_uri
 from hanse.node.distributed.provision import APPEND, DELETE_ATTRIBUTE, PARTIAL_UPDATE, REPLACE_ATTRIBUTE, UPDATE, provided
 from hanse.node.history import History
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
-from hanse.node.http.entities import SIMPLIFIED, found, of_type, with_id
+from hanse.node.http.entities import check_id, found, is_simplified, of_type
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -31,7 +31,7 @@ async def append(call: Call) -> ASGIApp:
     id_ = check_uri(call.path["id"], "the id of an entity")
     body, context = await call.json()
     now = now_text()
-    with_id(body, id_)
+    check_id(body, id_)
     fragment = parse_fragment(body, context, now)
     overwrite = "noOverwrite" not in call.options
 
@@ -45,9 +45,8 @@ async def update(call: Call) -> ASGIApp:
     id_ = check_uri(call.path["id"], "the id of an entity")
     body, context = await call.json()
     now = now_text()
-    with_id(body, id_)
-    simplified = bool(SIMPLIFIED & (call.options | {call.params.get("format", "")}))
-    fragment = parse_fragment(body, context, now, simplified=simplified, allow_null=True)
+    check_id(body, id_)
+    fragment = parse_fragment(body, context, now, simplified=is_simplified(call), allow_null=True)
 
     def changed(old: Entity | None) -> Outcome:
         return operations.update(of_type(call, context, found(id_, old)), fragment, now)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hanse.model import InvalidInput
 from hanse.ngsild import errors, operations
-from hanse.ngsild.contexts import Context
+from hanse.ngsild.contexts import CORE, Context
 from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.ngsild.operations import Outcome
 from hanse.ngsild.parsing import parse_entity, parse_fragment
@@ -18,7 +19,7 @@ from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import creation, found
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp
 
@@ -112,23 +113,25 @@ async def _documents(call: Call) -> list[Any]:
     return documents
 
 
-async def _each(documents: list[Any]) -> AsyncIterator[tuple[int, Any]]:
-    """One document after the other, with its position; others have their turn in between."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    for position, document in enumerate(documents):
-        if loop.time() - began > TURN_S:
-            await asyncio.sleep(0)
-            began = loop.time()
-        yield position, document
+class _Turn:
+    """A batch looks here before each document, so that others have their turn in between."""
+
+    def __init__(self) -> None:
+        self._ends = monotonic() + TURN_S
+
+    @property
+    def is_over(self) -> bool:
+        return monotonic() > self._ends
+
+    async def leave(self) -> None:
+        await asyncio.sleep(0)
+        self._ends = monotonic() + TURN_S
 
 
-async def _applied(call: Call, results: _Results, id_: str, operation: Operation, name: str, *more: Write) -> Applied:
-    try:
-        return call.tenant.apply(id_, operation, name, *more)
-    except errors.TooManyPending:  # with the notifications that they cause, the documents before it may fill the store
-        await results.durable()
-        return call.tenant.apply(id_, operation, name, *more)
+async def _applied_later(call: Call, results: _Results, id_: str, operation: Operation, name: str, *more: Write) -> Applied:
+    """With the notifications that they cause, the documents before it may have filled the store."""
+    await results.durable()
+    return call.tenant.apply(id_, operation, name, *more)
 
 
 async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
@@ -148,25 +151,33 @@ async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
 
 async def _run_each(call: Call, results: _Results, prepare: Prepare, name: str, keys: BatchKeys | None = None) -> _Results:
     part = results.part
-    async for position, document in _each(await _documents(call)):
+    apply = call.tenant.apply
+    documents, turn = await _documents(call), _Turn()
+    for position, document in enumerate(documents):
+        if turn.is_over:
+            await turn.leave()
         id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
         if part is not None and part.is_done(position):
             results.done_before(str(id_))
             continue
         is_marked = False
+        more: tuple[Write, ...] = ()
         try:
             if not isinstance(document, dict):
                 raise errors.BadRequestData("an entity is a JSON object")
-            body, context = await call.contextual(document)
-            id_ = _id_of(body)
-            operation = prepare(body, context)
-            if part is None or keys is None:
-                applied = await _applied(call, results, id_, operation, name)
-            else:
+            source = call.taken_context(document)
+            context = CORE if source is None else await call.resolve(source)
+            id_ = _id_of(document)
+            operation = prepare(document, context)
+            if part is not None and keys is not None:
                 is_marked = True
-                applied = await _applied(call, results, id_, operation, name, part.mark(position), *keys.obsolete())
-                if applied.committed is None:
-                    part.unmark(position)
+                more = (part.mark(position), *keys.obsolete())
+            try:
+                applied = apply(id_, operation, name, *more)
+            except errors.TooManyPending:
+                applied = await _applied_later(call, results, id_, operation, name, *more)
+            if part is not None and applied.committed is None:
+                part.unmark(position)
         except (errors.NgsiLdError, InvalidInput) as error:
             if part is not None and is_marked:
                 part.unmark(position)
@@ -253,12 +264,18 @@ async def delete(call: Call) -> ASGIApp:
     results = _Results()
     if BATCH_HEADER in call.headers:
         raise errors.BadRequestData("the header Hanse-Batch is not for deletions; leave it out")
-    async for position, id_ in _each(await _documents(call)):
+    documents, turn = await _documents(call), _Turn()
+    for position, id_ in enumerate(documents):
+        if turn.is_over:
+            await turn.leave()
         try:
             if not isinstance(id_, str):
                 raise errors.BadRequestData("a batch of deletions is an array of ids")
-            check_uri(id_, "the id of an entity")
-            applied = await _applied(call, results, id_, partial(_deletion, id_, now), "delete")
+            deletion = partial(_deletion, check_uri(id_, "the id of an entity"), now)
+            try:
+                applied = call.tenant.apply(id_, deletion, "delete")
+            except errors.TooManyPending:
+                applied = await _applied_later(call, results, id_, deletion, "delete")
         except (errors.NgsiLdError, InvalidInput) as error:
             results.failed(position, id_ if isinstance(id_, str) else None, error)
         else:

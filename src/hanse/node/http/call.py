@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from functools import lru_cache, partial
-from types import coroutine
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -21,6 +20,7 @@ from msgspec import Struct
 from hanse.ngsild import errors
 from hanse.ngsild.contexts import CORE, Context
 from hanse.node.http.answers import GEO_JSON, JSON, LD_JSON, MERGE_PATCH, Answer, encode_json, negotiated
+from hanse.node.http.protocol import exchange_of
 from hanse.policies.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -98,9 +98,10 @@ class Call:
         scope: Scope,
         receive: Receive,
         path: dict[str, str],
+        headers: dict[str, str],
         principal: Principal = ANONYMOUS,
     ) -> None:
-        """`tenant`: as the principal sees it, if there are policies."""
+        """`tenant`: as the principal sees it, if there are policies. `path`: what stands there for each name in the template."""
         self.node = node
         self.tenant = tenant
         self.principal = principal
@@ -108,9 +109,9 @@ class Call:
         self.scope = scope
         self.receive = receive
         self.path = path
-        self.headers: dict[str, str] = request_headers(scope)
-        self.params = self._checked_params()
-        self._accept = negotiated(self.headers.get("accept", "*/*"), endpoint.offers)
+        self.headers = headers
+        self.params = self._checked_params() if scope["query_string"] else {}
+        self._accept = negotiated(headers.get("accept", "*/*"), endpoint.offers)
         self._body: bytes | None = None
         self.reading: Reading | None = None  # other sources to be asked, if there are such
         self.warnings: list[str] = []  # what the answer lacks, for NGSILD-Warning
@@ -129,11 +130,10 @@ class Call:
     # --- parameters -------------------------------------------------------------------------------------------------
 
     def _checked_params(self) -> dict[str, str]:
-        raw = self.scope["query_string"]
-        if not raw:
-            return {}
         try:
-            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=256)
+            pairs = parse_qsl(
+                self.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=256
+            )
         except ValueError as error:
             raise errors.InvalidRequest(f"the query string cannot be read: {error}") from None
         known = self.endpoint.params
@@ -176,15 +176,16 @@ class Call:
         length = self.headers.get("content-length")
         if length is not None and length.isascii() and length.isdigit() and int(length) > limit:
             raise errors.PayloadTooLarge(f"the body has {length} bytes; {limit} are allowed")
-        received = self._received(limit)
-        try:
-            first = received.send(None)
-        except StopIteration as done:  # it is all there already, as nearly always: no need to set an alarm
-            return bytes(done.value)
+        exchange = exchange_of(self.scope)
+        body = exchange.body() if exchange is not None else None
+        if body is not None:
+            if len(body) > limit:
+                raise errors.PayloadTooLarge(f"the body has more than {limit} bytes")
+            return body
         seconds = self.node.settings.limits.body_s_max
         try:
             async with asyncio.timeout(seconds):
-                return await _resumed(received, first)
+                return await self._received(limit)
         except TimeoutError:
             raise errors.RequestTimeout(f"the body did not come within {seconds:g} s") from None
 
@@ -204,22 +205,24 @@ class Call:
 
     @property
     def content_type(self) -> str:
-        return self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        return _media_type(self.headers.get("content-type", JSON))
 
     def check_content_type(self) -> str:
         """The media type of the body. Raises what the specification wants: 411 without a length, 415 for a wrong type."""
         if "content-length" not in self.headers:
             raise errors.LengthRequired("a body needs the header Content-Length")
         content_type = self.content_type
-        allowed = (*self.endpoint.media_types, MERGE_PATCH) if self.method == "PATCH" else self.endpoint.media_types
-        if content_type not in allowed:
+        if content_type not in self.endpoint.media_types and not (content_type == MERGE_PATCH and self.method == "PATCH"):
+            allowed = (*self.endpoint.media_types, MERGE_PATCH) if self.method == "PATCH" else self.endpoint.media_types
             raise errors.UnsupportedMediaType(f"the body is {content_type}; use one of {', '.join(allowed)}")
         return content_type
 
     async def raw_json(self) -> Any:
         """The body as JSON, @context and all."""
         self.check_content_type()
-        body = await self.body()
+        if self._body is None:
+            self._body = await self._read()
+        body = self._body
         if not body.strip():
             raise errors.InvalidRequest("the body is empty; a JSON document belongs there")
         containers = body.count(b"[") + body.count(b"{")
@@ -236,28 +239,29 @@ class Call:
             raise errors.InvalidRequest(f"the body is nested more than {deepest} deep")
         return data
 
-    async def json(self) -> tuple[Any, Context]:
+    async def json(self) -> tuple[dict[str, Any], Context]:
         """The body without its @context, and the context that its names are meant in."""
         data = await self.raw_json()
         if not isinstance(data, dict):
             raise errors.InvalidRequest("the body is not a JSON object")
-        return await self.contextual(data)
+        source = self.taken_context(data)
+        return data, CORE if source is None else await self.resolve(source)
 
-    async def contextual(self, data: Any) -> tuple[Any, Context]:
-        """One document of the body without its @context, and the context that its names are meant in."""
+    def taken_context(self, data: Any) -> Any:
+        """Takes the @context out of one document of the body. Gives what its names are meant in, to be resolved; None: CORE."""
         own = data.pop("@context", None) if isinstance(data, dict) else None
         if self.content_type == LD_JSON:
             if own is None and isinstance(data, dict):
                 raise errors.BadRequestData(f"a document of type {LD_JSON} needs an @context")
             self.check_link()
-            return data, await self.resolve(own)
+            return own
         if own is not None:
             if self.content_type == JSON:
                 raise errors.BadRequestData(
                     f"a document of type {JSON} has no @context; send it as {LD_JSON}, or name the context by a Link header"
                 )
-            return data, await self.resolve(own)
-        return data, await self.context()
+            return own
+        return self.link_context
 
     def check_link(self) -> None:
         if self.content_type == LD_JSON and self.link_context is not None:
@@ -373,22 +377,6 @@ def is_deeper(data: Any, levels: int) -> bool:
     return bool(level)
 
 
-@coroutine
-def _resumed(begun: Coroutine[Any, Any, bytes], waits_for: Any) -> Generator[Any, Any, bytes]:
-    """The rest of a coroutine that has been started by hand and now waits for something."""
-    while True:
-        try:
-            sent = yield waits_for
-        except BaseException as error:  # noqa: BLE001  whatever it is, it is the coroutine's to know
-            step = partial(begun.throw, error)
-        else:
-            step = partial(begun.send, sent)
-        try:
-            waits_for = step()
-        except StopIteration as done:
-            return bytes(done.value)
-
-
 def request_headers(scope: Scope) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
@@ -398,6 +386,12 @@ def request_headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
+@lru_cache(maxsize=32)
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+@lru_cache(maxsize=32)
 def context_of_link(link: str) -> str | None:
     """The URL of the JSON-LD context that a Link header names, if it does."""
     for found in _LINK.finditer(link):

@@ -7,8 +7,10 @@ for every request.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from operator import itemgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 
@@ -17,6 +19,7 @@ from hanse.ngsild import errors
 from hanse.node.access.routes import Rule, rule_of
 from hanse.node.http.answers import Answer, problem_answer
 from hanse.node.http.call import Call, Endpoint, Path, path_segments, request_headers
+from hanse.node.http.protocol import exchange_of
 from hanse.node.metrics import METRICS
 from hanse.policies.principals import ANONYMOUS
 
@@ -27,13 +30,15 @@ if TYPE_CHECKING:
 
     from hanse.node.tenant import Node
 
-_BODIED: Final = frozenset({"POST", "PUT", "PATCH"})
-_ECHOED: Final = {b"ngsild-tenant": b"NGSILD-Tenant", b"ngsild-snapshot": b"NGSILD-Snapshot"}  # come back with the answer
+_ECHOED: Final = {"ngsild-tenant": "NGSILD-Tenant", "ngsild-snapshot": "NGSILD-Snapshot"}  # come back with the answer
 _IN_SNAPSHOTS: Final = frozenset(
     {"entities", "entityOperations", "temporal", "entityMaps", "types", "attributes", "jsonldContexts"}
 )
 _TENANT = re.compile(r"[A-Za-z0-9_.-]{1,50}")
-_Pattern: TypeAlias = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...], dict[str, Endpoint], dict[str, Rule]]
+# how to get the fixed segments, and what they are; where the named ones are; what answers, and who may ask
+_Pattern: TypeAlias = tuple[
+    Callable[[list[str]], Any], tuple[str, ...], tuple[tuple[int, str], ...], dict[str, Endpoint], dict[str, Rule]
+]
 
 log = structlog.get_logger("hanse.http")
 
@@ -47,25 +52,26 @@ class Dispatcher:
         for path in paths:
             parts = path.template.strip("/").split("/")
             rules = {method: rule_of(method, path.template) for method in path.endpoints}
-            fixed = tuple((i, part) for i, part in enumerate(parts) if not part.startswith("{"))
+            fixed = [i for i, part in enumerate(parts) if not part.startswith("{")]
             named = tuple((i, part[1:-1]) for i, part in enumerate(parts) if part.startswith("{"))
             key = (len(parts), parts[2] if len(parts) > 2 else "")
             # fixed segments win over named ones
-            self._table.setdefault(key, []).append((fixed, named, path.endpoints, rules))
-            self._table[key].sort(key=lambda pattern: -len(pattern[0]))
+            get_fixed = itemgetter(*fixed)
+            self._table.setdefault(key, []).append((get_fixed, get_fixed(parts), named, path.endpoints, rules))
+            self._table[key].sort(key=lambda pattern: -len(pattern[1]))
 
     def _find(self, segments: list[str]) -> tuple[dict[str, Endpoint], dict[str, str], dict[str, Rule]]:
         key = (len(segments), segments[2] if len(segments) > 2 else "")
-        for fixed, named, endpoints, rules in self._table.get(key, ()):
-            if all(segments[i] == part for i, part in fixed):
+        for get_fixed, fixed, named, endpoints, rules in self._table.get(key, ()):
+            if get_fixed(segments) == fixed:
                 return endpoints, {name: segments[i] for i, name in named}, rules
         raise errors.ResourceNotFound(f"there is no path /{'/'.join(segments)[:200]}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = perf_counter()
-        echoed: dict[bytes, bytes] = {name: value for name, value in scope["headers"] if name in _ECHOED}
+        headers = request_headers(scope)
         try:
-            answer = await self._answer(scope, receive, echoed)
+            answer = await self._answer(scope, receive, headers)
         except errors.NgsiLdError as error:
             answer = problem_answer(error)
             if error.status == 405:
@@ -81,11 +87,16 @@ class Dispatcher:
             log.exception("a request failed", method=scope["method"], path=scope["path"])
             answer = problem_answer(errors.NgsiLdError("this is our fault; the node's log says more"))
         if isinstance(answer, Answer):
-            answer.headers += ((_ECHOED[name], value) for name, value in echoed.items())
+            for name, written in _ECHOED.items():
+                if name in headers:
+                    answer.add(written, headers[name])
             METRICS.request(scope["method"], answer.status, perf_counter() - started)
+            exchange = exchange_of(scope)
+            if exchange is not None and answer.status < 400 and exchange.answer(answer.status, answer.all_headers(), answer.body):
+                return
         await answer(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes]) -> ASGIApp:
+    async def _answer(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> ASGIApp:
         raw_path = scope.get("raw_path") or scope["path"].encode()
         if len(raw_path) + len(scope["query_string"]) > self.node.settings.limits.url_bytes_max:
             raise errors.InvalidRequest("the URL is too long; use POST /entityOperations/query for a long query")
@@ -102,25 +113,25 @@ class Dispatcher:
                 refused = errors.MethodNotAllowed(f"{method[:20]} is not possible here; use {', '.join(sorted(endpoints))}")
                 refused.allow = ", ".join(sorted(endpoints))  # type: ignore[attr-defined]
                 raise refused
-        name = headers.get(b"ngsild-tenant", b"").decode("latin-1")
+        name = headers.get("ngsild-tenant", "")
         if name and not _TENANT.fullmatch(name):
             raise errors.BadRequestData("a tenant's name has 1 to 50 letters, digits, and _ . -")
         access = self.node.access
-        principal = ANONYMOUS if access is None else await access.principal(request_headers(scope))
+        principal = ANONYMOUS if access is None else await access.principal(headers)
         if access is not None and rules[method] == "admin":
             access.check_admin(principal)
         tenant = self.node.tenants.get(name) or await self.node.tenant(name, create=endpoint.makes_tenant)
         tenant.calls += 1
         try:
             place = tenant
-            if b"ngsild-snapshot" in headers:
+            if "ngsild-snapshot" in headers:
                 if segments[0] != "ngsi-ld" or segments[2] not in _IN_SNAPSHOTS:
                     raise errors.BadRequestData("a snapshot has entities and their past; leave out the header NGSILD-Snapshot")
                 seen = tenant if access is None else access.seen(tenant, principal)
-                place = await seen.snapshots.view(headers[b"ngsild-snapshot"].decode("latin-1"))
+                place = await seen.snapshots.view(headers["ngsild-snapshot"])
             if access is not None and rules[method] != "admin":
                 place = access.seen(place, principal)
-            return await endpoint.handler(Call(self.node, place, endpoint, scope, receive, path, principal))
+            return await endpoint.handler(Call(self.node, place, endpoint, scope, receive, path, headers, principal))
         except (errors.NgsiLdError, InvalidInput):
             if tenant.calls == 1 and tenant.is_made_by_call:
                 await self.node.refused(tenant)

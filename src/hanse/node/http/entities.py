@@ -48,7 +48,7 @@ MAP_PARAMS: Final = ("entityMap", "entityMapLifetime", "splitEntities")
 PURGED_AT_ONCE: Final = 500  # what is purged must neither fill the queue of writes nor keep others waiting
 _TIMES: Final = ("createdAt", "modifiedAt", "deletedAt", "expiresAt")
 _OF_EVERY_ENTITY: Final = frozenset({*_TIMES, *(NGSI_LD + name for name in _TIMES)})
-SIMPLIFIED: Final = frozenset({"simplified", "keyValues"})
+_SIMPLIFIED: Final = frozenset({"simplified", "keyValues"})
 
 
 async def create(call: Call) -> ASGIApp:
@@ -177,9 +177,10 @@ async def replace(call: Call) -> ASGIApp:
     id_ = check_uri(call.path["id"], "the id of an entity")
     body, context = await call.json()
     now = now_text()
-    body = with_id(body, id_)
-    if isinstance(body, dict) and "type" not in body and (kept := call.tenant.store.latest(id_)) is not None:
-        body = body | {"type": list(kept.types)}
+    check_id(body, id_)
+    body["id"] = id_
+    if "type" not in body and (kept := call.tenant.store.latest(id_)) is not None:
+        body["type"] = list(kept.types)
     entity = parse_entity(body, context, now)
 
     def replaced(old: Entity | None) -> Outcome | Change | None:
@@ -189,22 +190,23 @@ async def replace(call: Call) -> ASGIApp:
     return call.no_content()
 
 
-def with_id(body: object, id_: str) -> object:
-    """A document with the id of the entity in the path, which it may repeat but not contradict."""
-    if not isinstance(body, dict):
-        raise errors.BadRequestData("an entity is a JSON object")
+def check_id(body: dict[str, Any], id_: str) -> None:
+    """A document may repeat the id of the entity in the path, but not contradict it."""
     if body.get("id", id_) != id_:
         raise errors.BadRequestData(f"the id in the body is not {id_!r}, as in the path; leave it out")
-    return body | {"id": id_}
+
+
+def is_simplified(call: Call) -> bool:
+    """Whether the body is said to be in the simplified form."""
+    return bool(call.params) and not _SIMPLIFIED.isdisjoint((*call.options, call.params.get("format", "")))
 
 
 async def merge(call: Call) -> ASGIApp:
     id_ = check_uri(call.path["id"], "the id of an entity")
     body, context = await call.json()
     now = now_text()
-    with_id(body, id_)
-    simplified = bool(SIMPLIFIED & (call.options | {call.params.get("format", "")}))
-    fragment = parse_fragment(body, context, now, simplified=simplified, allow_null=True, lang=call.params.get("lang"))
+    check_id(body, id_)
+    fragment = parse_fragment(body, context, now, simplified=is_simplified(call), allow_null=True, lang=call.params.get("lang"))
 
     def merged(old: Entity | None) -> Outcome:
         entity = of_type(call, context, found(id_, old))
