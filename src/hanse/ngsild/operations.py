@@ -40,12 +40,12 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 def create(entity: Entity, now: str) -> Change:
-    changes = (AttributeChange(name, "created", None, item) for name, items in entity.attributes.items() for item in items)
+    changes = [AttributeChange(name, "created", None, item) for name, items in entity.attributes.items() for item in items]
     return Change("created", now, None, entity, tuple(changes))
 
 
 def delete(entity: Entity, now: str) -> Change:
-    changes = (AttributeChange(name, "deleted", item, None) for name, items in entity.attributes.items() for item in items)
+    changes = [AttributeChange(name, "deleted", item, None) for name, items in entity.attributes.items() for item in items]
     return Change("deleted", now, entity, None, tuple(changes))
 
 

@@ -70,6 +70,12 @@ def test_depth_is_counted_by_levels() -> None:
     assert is_deeper([], 0)
 
 
+def test_two_tenants_in_one_request(node: RawClient) -> None:
+    reply = node.send("GET", f"{N}/types", [(b"NGSILD-Tenant", b"one"), (b"NGSILD-Tenant", b"two")])
+    assert reply is not None
+    assert "tenant" in problem(reply, 400, "BadRequestData")
+
+
 def test_the_length_of_a_body(node: RawClient) -> None:
     problem(node.json("POST", f"{N}/entities", b" " * 100_001), 413, "InvalidRequest")
 
