@@ -7,6 +7,7 @@ transaction of the batch. Whatever reads these tables through the writer, or wri
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -14,31 +15,67 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
+
+# ruff: noqa: S608  only our own words are put into statements; what others wrote is bound
 
 FactKey: TypeAlias = tuple[int, int, Any]  # key, entity, value
 Row: TypeAlias = tuple[Any, ...]
 
+ROWS_AT_ONCE: Final = 32  # that one statement inserts
+
+# what stands for None in a row that is inserted: binding None costs more than the rest of the row. None may be given all the same
+NEVER: Final = -(1 << 62)
+NO_TEXT: Final = ""
+
+
+class Insert:
+    """A statement, and the same for many rows: what a statement costs by itself is then shared by them."""
+
+    def __init__(self, into: str, row: str, conflict: str = "") -> None:
+        self._one = f"INSERT INTO {into} VALUES {row} {conflict}"
+        self._many = f"INSERT INTO {into} VALUES {', '.join([row] * ROWS_AT_ONCE)} {conflict}"
+
+    def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        whole = len(rows) - len(rows) % ROWS_AT_ONCE
+        if whole:
+            starts = range(0, whole, ROWS_AT_ONCE)
+            connection.executemany(self._many, [tuple(chain.from_iterable(rows[i : i + ROWS_AT_ONCE])) for i in starts])
+        if whole < len(rows):
+            connection.executemany(self._one, rows[whole:])
+
+
+_NUMBER: Final = f"nullif(?, {NEVER})"
+_TEXT: Final = f"nullif(?, '{NO_TEXT}')"
+
 _DELETE: Final = "DELETE FROM entities WHERE n = ?"
-_CREATE: Final = """INSERT INTO entities(n, id, type_set, created_at, modified_at, expires_us, document)
-    VALUES (?, ?, ?, ?, ?, ?, ?)"""
-_UPDATE: Final = "UPDATE entities SET modified_at = ?, expires_us = ?, document = ? WHERE n = ?"
+_CREATE: Final = Insert(
+    "entities(n, id, type_set, created_at, modified_at, expires_us, document)", f"(?, ?, ?, ?, ?, {_NUMBER}, ?)"
+)
+_UPDATE: Final = f"UPDATE entities SET modified_at = ?, expires_us = {_NUMBER}, document = ? WHERE n = ?"
 _RETYPE: Final = "UPDATE entities SET type_set = ? WHERE n = ?"
 _DROP_FACT: Final = "DELETE FROM facts WHERE key = ? AND entity = ? AND value = ?"
-_ADD_FACT: Final = "INSERT INTO facts(key, entity, value, type_set, shape) VALUES (?, ?, ?, ?, ?)"
+_ADD_FACT: Final = Insert("facts(key, entity, value, type_set, shape)", "(?, ?, ?, ?, ?)")
 _DROP_PLACE: Final = "DELETE FROM places WHERE id = ?"
 _ADD_PLACE: Final = "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)"
 _DROP_SCOPE: Final = "DELETE FROM scopes WHERE scope = ? AND entity = ?"
 _ADD_SCOPE: Final = "INSERT OR IGNORE INTO scopes VALUES (?, ?)"
 _END_PAST: Final = "UPDATE temporal_entities SET deleted_us = ? WHERE id = ?"
-_PUT_PAST: Final = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, ?3, ?4, ?4)
-    ON CONFLICT(id) DO UPDATE SET types = ?2, scopes = ?3, modified_us = ?4, deleted_us = NULL"""
+_PUT_PAST: Final = Insert(
+    "temporal_entities(id, types, scopes, created_us, modified_us)",
+    "(?, ?, ?, ?, ?)",
+    """ON CONFLICT(id) DO UPDATE SET types = excluded.types, scopes = excluded.scopes,
+        modified_us = excluded.modified_us, deleted_us = NULL""",
+)
 _LAST_SEQ: Final = """SELECT max(coalesce((SELECT max(seq) FROM history), 0),
     coalesce((SELECT first_seq + rows - 1 FROM log ORDER BY offset DESC LIMIT 1), 0))"""
-_ADD_HISTORY: Final = """INSERT INTO history
-    (seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_ADD_LOG: Final = """INSERT INTO log(at_us, kind, operation, entity, type_set, scopes, rows, first_seq)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_ADD_HISTORY: Final = Insert(
+    "history(seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)",
+    f"(?, ?, ?, {_TEXT}, ?, {_NUMBER}, ?, ?, {_NUMBER}, ?)",
+)
+_ADD_LOG: Final = Insert(
+    "log(at_us, kind, operation, entity, type_set, scopes, rows, first_seq)", f"(?, ?, ?, ?, ?, {_TEXT}, ?, ?)"
+)
 
 
 class Stage(Struct):
@@ -108,7 +145,7 @@ class Stage(Struct):
         if self.deleted:
             many(_DELETE, self.deleted)
         if self.created:
-            many(_CREATE, self.created.values())
+            _CREATE.run(connection, list(self.created.values()))
         if self.updated:
             many(_UPDATE, [(*values, n) for n, values in sorted(self.updated.items())])
         if self.retyped:
@@ -116,7 +153,7 @@ class Stage(Struct):
         if self.facts_dropped:
             many(_DROP_FACT, sorted(self.facts_dropped))
         if self.facts_added:
-            many(_ADD_FACT, sorted(self.facts_added.values(), key=itemgetter(0)))  # neighbours together
+            _ADD_FACT.run(connection, sorted(self.facts_added.values(), key=itemgetter(0)))  # neighbours together
         if self.places_dropped:
             many(_DROP_PLACE, [(id_,) for id_ in self.places_dropped])
         if self.places_added:
@@ -132,7 +169,7 @@ class Stage(Struct):
         if self.ended:
             connection.executemany(_END_PAST, self.ended)
         if self.begun:
-            connection.executemany(_PUT_PAST, self.begun)
+            _PUT_PAST.run(connection, self.begun)
         if self.history:
-            connection.executemany(_ADD_HISTORY, self.history)
-        connection.executemany(_ADD_LOG, self.log)
+            _ADD_HISTORY.run(connection, self.history)
+        _ADD_LOG.run(connection, self.log)

@@ -21,7 +21,7 @@ from hanse.ngsild.entity import (
 )
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import follow
-from hanse.node.store.staging import Row
+from hanse.node.store.staging import NEVER, NO_TEXT, Row
 from hanse.node.store.times import to_us
 
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
@@ -65,7 +65,7 @@ class SaveChange(Struct, frozen=True):
         stage = connection.stage
         seq = stage.next_seq(connection)
         rows = _history(seq, entity.id, _attribute_changes(change), at_us)
-        scopes = _encode(entity.scopes).decode() if entity.scopes else None
+        scopes = _encode(entity.scopes).decode() if entity.scopes else NO_TEXT
         stage.log.append((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows), seq))
         stage.history += rows
 
@@ -73,7 +73,7 @@ class SaveChange(Struct, frozen=True):
 def _put(connection: Writer, row: EntityRow | None, entity: Entity, type_set: int) -> int:
     """Stage the entity's own row; gives its number."""
     stage = connection.stage
-    expires_us = None
+    expires_us: int | None = NEVER
     if entity.expires_at:
         expires_us = to_us(entity.expires_at)
         connection.any_transient = True
@@ -110,7 +110,7 @@ def _note_past(connection: Writer, change: Change, at_us: int) -> None:
     if after is None:
         stage.ended.append((at_us, change.entity.id))
     elif before is None or before.types != after.types or before.scopes != after.scopes:
-        stage.begun.append((after.id, _encode(after.types).decode(), _encode(after.scopes).decode(), at_us))
+        stage.begun.append((after.id, _encode(after.types).decode(), _encode(after.scopes).decode(), at_us, at_us))
     old, new = before.scopes if before is not None else (), after.scopes if after is not None else ()
     if old != new:
         from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
@@ -139,16 +139,16 @@ def _history(seq: int, id_: str, changes: tuple[AttributeChange, ...], at_us: in
         if instance is not None:
             get = instance.get
             observed_at, created_at = get("observedAt"), get("createdAt")
-            observed_us = to_us(observed_at) if observed_at else None
+            observed_us = to_us(observed_at) if observed_at else NEVER
             created_us = (to_us(created_at) if created_at else None) or at_us
             instance_id = get("instanceId") or new_instance_id()
-            dataset = get("datasetId")
-            rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, None, _encode(instance)))
+            dataset = get("datasetId", NO_TEXT)
+            rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, NEVER, _encode(instance)))
             seq += 1
         elif change.before is not None:
             instance = _gone(change.before)
-            dataset = instance.get("datasetId")
-            rows.append((seq, id_, name, dataset, new_instance_id(), None, at_us, at_us, at_us, _encode(instance)))
+            dataset = instance.get("datasetId", NO_TEXT)
+            rows.append((seq, id_, name, dataset, new_instance_id(), NEVER, at_us, at_us, at_us, _encode(instance)))
             seq += 1
     return rows
 

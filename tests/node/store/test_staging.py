@@ -1,0 +1,61 @@
+"""A batch is written as a whole, however many rows it has, and what nobody said stays unsaid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.node.store import SaveChange, Writer
+from hanse.node.store.connection import open_writer
+from hanse.node.store.history import ensure
+from hanse.node.store.schema import migrate
+from hanse.node.store.staging import ROWS_AT_ONCE
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Any:
+    connection = open_writer(tmp_path / "x.sqlite", durable=False)
+    migrate(connection)
+    ensure(connection)
+    connection.remember()
+    yield connection
+    connection.close()
+
+
+def save(writer: Writer, *entities: Entity) -> None:
+    for entity in entities:
+        SaveChange(Change("created", now_text(), None, entity), "create").apply(writer)
+    writer.flush()
+
+
+def made(id_: str, instance: dict[str, Any], **more: Any) -> Entity:
+    now = now_text()
+    attribute = {"type": "Property", "value": 1} | instance
+    return Entity(id=id_, types=("T",), attributes={"a": [attribute]}, created_at=now, modified_at=now, **more)
+
+
+@pytest.mark.parametrize("count", [1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 5])
+def test_every_row_of_a_batch_is_written_in_order(writer: Writer, count: int) -> None:
+    ids = [f"urn:x:{number}" for number in range(count)]
+    save(writer, *(made(id_, {"value": number}) for number, id_ in enumerate(ids)))
+    assert writer.execute("SELECT id FROM entities ORDER BY n").fetchall() == [(id_,) for id_ in ids]
+    assert writer.execute("SELECT value FROM facts ORDER BY entity").fetchall() == [(number,) for number in range(count)]
+    assert writer.execute("SELECT seq, entity FROM history ORDER BY seq").fetchall() == list(enumerate(ids, 1))
+    assert writer.execute("SELECT first_seq, entity FROM log ORDER BY offset").fetchall() == list(enumerate(ids, 1))
+    assert sorted(writer.execute("SELECT id FROM temporal_entities")) == sorted((id_,) for id_ in ids)
+
+
+def test_what_is_not_said_is_null_and_the_first_moment_of_all_is_a_time(writer: Writer) -> None:
+    epoch = "1970-01-01T00:00:00Z"
+    save(
+        writer,
+        made("urn:x:1", {}),
+        made("urn:x:2", {"observedAt": epoch, "datasetId": "urn:d"}, scopes=("/s",), expires_at=epoch),
+    )
+    said = "SELECT dataset, observed_us, deleted_us FROM history WHERE attribute = 'a' ORDER BY seq"
+    assert writer.execute(said).fetchall() == [(None, None, None), ("urn:d", 0, None)]
+    assert writer.execute("SELECT expires_us FROM entities ORDER BY n").fetchall() == [(None,), (0,)]
+    assert writer.execute("SELECT scopes FROM log ORDER BY offset").fetchall() == [(None,), ('["/s"]',)]
