@@ -18,7 +18,9 @@ values = st.one_of(
     st.sampled_from(["a", "2020-01-01", 1.5, {"x": 1}, []]),
     st.lists(st.integers(0, 3), max_size=3),
 )
-points = st.tuples(st.integers(-180, 180), st.integers(-90, 90)).map(lambda p: {"type": "Point", "coordinates": list(p)})
+positions = st.tuples(st.integers(-180, 180), st.integers(-90, 90)).map(list)
+points = positions.map(lambda position: {"type": "Point", "coordinates": position})
+lines = st.lists(positions, min_size=2, max_size=2).map(lambda both: {"type": "LineString", "coordinates": both})
 
 
 def _instance(value: Any, dataset: int) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def _instance(value: Any, dataset: int) -> dict[str, Any]:
 
 attributes = st.dictionaries(
     st.sampled_from(["urn:a", "urn:b", "urn:c"]),
-    st.lists(st.one_of(values, points), min_size=1, max_size=3).map(
+    st.lists(st.one_of(values, points, lines), min_size=1, max_size=3).map(
         lambda found: [_instance(value, number) for number, value in enumerate(found)]
     ),
 )
@@ -50,7 +52,7 @@ def _index_rows(store: Store) -> list[Any]:
     return [
         sorted(
             read(
-                """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7, substr(f.value, 9), f.value), t.types, f.shape,
+                """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7 AND length(f.value) = 8, NULL, f.value), t.types, f.shape,
                 typeof(f.value)
                 FROM facts AS f JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
                 JOIN type_sets AS t ON t.id = f.type_set"""

@@ -4,6 +4,9 @@ A fact is a scalar value of a top-level attribute, exactly as a filter sees it (
 1, a moment its nanoseconds in nine bytes (its text as well), and a text itself, cut after TEXT_MAX + 1 characters. So every
 comparison with a text of at most TEXT_MAX characters is decided by the fact alone. Attributes whose instances are the very
 same objects before and after a change cost nothing.
+
+A place that is a plain point, as nearly all are, is a fact of its own: its cell (see cells.py) and where it is. Of other
+geometries the fact is their number in the R*Tree.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from hanse.filters.paths import values_at
 from hanse.filters.values import number_value, temporal_value
 from hanse.ngsild.entity import VALUE_MEMBER
 from hanse.ngsild.geo import Box, geometry_box
+from hanse.node.store.cells import CELL_BYTES, cell
 from hanse.node.store.staging import FactKey, Row
 
 if TYPE_CHECKING:
@@ -40,7 +44,8 @@ Fact: TypeAlias = tuple[int, Any, int]  # kind, value, shape
 Place: TypeAlias = tuple[Box, bool]  # whether it is a plain point
 
 _NUMBER: Final = Struct(">q")
-_POINT: Final = Struct(">qdd")
+_POSITION: Final = Struct(">dd")
+_POINT_BYTES: Final = CELL_BYTES + _POSITION.size
 
 
 def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
@@ -111,14 +116,13 @@ def places(instances: list[Instance]) -> list[Place]:
     return found
 
 
-def place_value(id_: int, place: Place) -> bytes:
-    """What the fact of a place says: its number in the R*Tree and, of a point, where it is."""
-    (lon, lat, _, _), is_point = place
-    return _POINT.pack(id_, lon, lat) if is_point else _NUMBER.pack(id_)
+def point_value(lon: float, lat: float) -> bytes:
+    """What the fact of a point says."""
+    return cell(lon, lat) + _POSITION.pack(lon, lat)
 
 
 def place_point(value: bytes) -> tuple[float, float] | None:
-    return _POINT.unpack(value)[1:] if len(value) == _POINT.size else None
+    return _POSITION.unpack_from(value, CELL_BYTES) if len(value) == _POINT_BYTES else None
 
 
 def point(value: Any) -> tuple[float, float] | None:
@@ -204,17 +208,20 @@ def _rows(name_id: int, n: int, instances: list[Instance]) -> tuple[dict[FactKey
     if len(instances) == 1 and instances[0].get("type") == "GeoProperty":
         position = point(instances[0].get("value"))
         if position is not None:  # as nearly always
-            id_, (lon, lat) = _place_id(n, name_id, 0), position
-            return {(base + PLACE, n, _POINT.pack(id_, lon, lat)): _PLACE_SHAPE}, {id_: (id_, lon, lon, lat, lat, n, name_id)}
+            return {(base + PLACE, n, point_value(*position)): _PLACE_SHAPE}, {}
     found = {(base + kind, n, value): shape for (kind, value), shape in facts(instances).items()}
     somewhere: dict[int, Row] = {}
     if any(instance.get("type") == "GeoProperty" for instance in instances):
-        for i, place in enumerate(places(instances)):
-            id_ = _place_id(n, name_id, i)
-            (west, south, east, north), _ = place
-            somewhere[id_] = id_, west, east, south, north, n, name_id
-            found[base + PLACE, n, place_value(id_, place)] = _PLACE_SHAPE
-        if somewhere:  # that it is somewhere says that it is
+        found_places = places(instances)
+        for i, ((west, south, east, north), is_point) in enumerate(found_places):
+            if is_point:
+                value = point_value(west, south)
+            else:
+                id_ = _place_id(n, name_id, i)
+                somewhere[id_] = id_, west, east, south, north, n, name_id
+                value = _NUMBER.pack(id_)
+            found[base + PLACE, n, value] = _PLACE_SHAPE
+        if found_places:  # that it is somewhere says that it is
             found.pop((base + OTHER, n, 0), None)
     return found, somewhere
 

@@ -3,7 +3,8 @@
 `entities` holds every entity as one JSON document, numbered in order of creation. `facts` says what its attributes are
 worth, for queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by
 `facts_by_value`, in order of values. Both carry the number of the entity's set of types, so that "entities of this type
-with a value like that" is answered from one index. `places` is the R*Tree of the geometries. `history`, `log`, `deliveries`
+with a value like that" is answered from one index. Points are found by `facts_by_value`, too, since their values begin with
+their cells (cells.py); `places` is the R*Tree of the other geometries. `history`, `log`, `deliveries`
 and `dead_letters` only grow and are trimmed from their old ends; a log record refers to rows of history, so that nothing is
 kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on after a crash. Everything
 else that the node keeps is a document of some kind.
@@ -12,9 +13,12 @@ else that the node keeps is a document of some kind.
 from __future__ import annotations
 
 import sqlite3
+from struct import Struct
 from typing import Final
 
-VERSION: Final = 3
+from hanse.node.store.indexing import KINDS, PLACE, point_value
+
+VERSION: Final = 4
 
 _TABLES: Final = """
 CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -163,8 +167,22 @@ CREATE TABLE past_removed(
 CREATE INDEX past_removed_by_entity ON past_removed(entity);
 """
 
+_POINTS: Final = f"""
+-- points go from the R*Tree into facts_by_value; what stays is written anew, as nearly nothing does
+CREATE TEMP TABLE shapes AS SELECT * FROM places WHERE id IN (
+    SELECT place_number(value) FROM facts WHERE key % {KINDS} = {PLACE} AND length(value) = 8);
+DROP TABLE places;
+CREATE VIRTUAL TABLE places USING rtree(id, west, east, south, north, +entity INTEGER, +name INTEGER);
+INSERT INTO places SELECT * FROM temp.shapes;
+DROP TABLE temp.shapes;
+UPDATE OR REPLACE facts SET value = point_of(value) WHERE key % {KINDS} = {PLACE} AND length(value) = 24;
+"""  # noqa: S608
+
 # what takes a database of the version before to the version at this place; the first one makes everything
-_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED)
+_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS)
+
+
+_NUMBERED_POINT: Final = Struct(">qdd")  # how a point was a fact before version 4: its number in the R*Tree came first
 
 
 class StoreError(Exception):
@@ -178,6 +196,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise StoreError(f"the database is of version {version}, made by a newer Hanse; this one knows up to {VERSION}")
+    connection.create_function("place_number", 1, lambda value: int.from_bytes(value, "big"))
+    connection.create_function("point_of", 1, lambda value: point_value(*_NUMBERED_POINT.unpack(value)[1:]))
     for number in range(version, VERSION):
         try:
             connection.executescript(f"BEGIN IMMEDIATE;{_STEPS[number]};PRAGMA user_version={number + 1};COMMIT;")

@@ -97,9 +97,9 @@ class Searcher:
         return [id_ for (id_,) in self._execute(statement, source.values)]
 
     def _prepared(self, query: EntityQuery, measure: Measure) -> Sql:
+        self._geo = GeoCheck(query.geo) if query.geo is not None else None  # which planning asks already
         made: Plan = plan(self.connection, query, now_us(), measure)
         self._check = made.check
-        self._geo = GeoCheck(query.geo) if query.geo is not None else None
         self._patterns = [pattern_search(pattern) for pattern in made.patterns]
         return made.source
 

@@ -18,12 +18,15 @@ from hanse.filters.terms import Exists, Interval, Joined, Node, Pattern
 from hanse.ngsild.geo import GeoQuery, geo_bounds
 from hanse.ngsild.query import ENTITY_MEMBERS, TypeQuery
 from hanse.ngsild.scope_query import parse_scope_query, pattern_matches
+from hanse.node.store.cells import cover
 from hanse.node.store.indexing import BOOLEAN, INSTANT, KINDS, NOTHING, NUMBER, PLACE, TEXT, TEXT_MAX, TIME, moment_key
 
 # ruff: noqa: S608  only numbers and our own words are put into statements; what others wrote is bound
 
 SCOPES_MAX: Final = 200  # that a scope query may stand for in SQL
+NEAR_MAX: Final = 4_000  # places in the boxes of a geo-query that are looked at one by one
 _SCOPES_KNOWN_MAX: Final = 2_000
+_AFTER_CELL: Final = b"\xff" * 16  # no point of a cell is behind this
 _VALUE_KINDS: Final = range(NOTHING + 1, KINDS)
 
 Values: TypeAlias = tuple[Any, ...]
@@ -250,18 +253,23 @@ def geo_condition(connection: sqlite3.Connection, geo: GeoQuery) -> Condition:
     if number is None:
         return NEVER
     key = number * KINDS + PLACE
-    matches = """CASE place_matches({value}) WHEN 1 THEN 1 WHEN 0 THEN 0
-        ELSE (SELECT geo_matches(document) FROM entities WHERE n = {n}) END"""
+    of_document = "(SELECT geo_matches(document) FROM entities WHERE n = {n})"
+    matches = f"CASE place_matches({{value}}) WHEN 1 THEN 1 WHEN 0 THEN 0 ELSE {of_document} END"
     probe = Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {matches.replace('{value}', 'value')})")
-    column = Sql(f"f.key = {key} AND " + matches.replace("{value}", "f.value").replace("{n}", "f.entity"))
+    of_fact = matches.format(value="f.value", n="f.entity")
+    column = Sql(f"f.key = {key} AND {of_fact}")
     if bounds is None:
         return Condition(probe, column=column)
-    parts = [
-        Sql(
-            f"SELECT entity FROM places WHERE west <= ? AND east >= ? AND south <= ? AND north >= ? AND name = {number}",
-            (east, west, north, south),
-        )
-        for west, south, east, north in bounds
-    ]
-    listed = Sql(" UNION ALL ".join(part.text for part in parts), tuple(value for part in parts for value in part.values))
-    return Condition(probe, listed, column, is_exact=False)
+    ranges = [cells for box in bounds for cells in cover(box)]
+    points = f"""SELECT f.entity FROM (VALUES {", ".join(["(?, ?)"] * len(ranges))}) AS r
+        CROSS JOIN facts AS f INDEXED BY facts_by_value WHERE f.key = {key} AND f.value >= r.column1 AND f.value <= r.column2"""
+    shapes = f"SELECT entity FROM places AS f WHERE west <= ? AND east >= ? AND south <= ? AND north >= ? AND name = {number}"
+    values: list[Any] = [value for first, last in ranges for value in (first, last + _AFTER_CELL)]
+    for west, south, east, north in bounds:
+        values += [east, west, north, south]
+    near = Sql(" UNION ALL ".join([points] + [shapes] * len(bounds)), tuple(values))
+    (count,) = connection.execute(f"SELECT count(*) FROM ({near.text} LIMIT {NEAR_MAX + 1})", near.values).fetchone()
+    if count > NEAR_MAX:
+        return Condition(probe, near, column, is_exact=False)
+    exactly = [f"{points} AND {of_fact}"] + [f"{shapes} AND {of_document.format(n='f.entity')}"] * len(bounds)
+    return Condition(probe, Sql(" UNION ALL ".join(exactly), near.values), column)
