@@ -49,7 +49,7 @@ _POINT_BYTES: Final = CELL_BYTES + _POSITION.size
 
 
 def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
-    """The facts of one attribute, without its places: (kind, value) -> shape."""
+    """The facts of one attribute, of places at most one plain point: (kind, value) -> shape."""
     fact = _scalar_fact(instances)
     if fact is not None:
         kind, value, shape = fact
@@ -68,6 +68,9 @@ def _scalar_fact(instances: list[Instance]) -> Fact | None:
         return None
     instance = instances[0]
     shape = SHAPES.get(instance.get("type", ""), 0)
+    if shape == _PLACE_SHAPE:
+        position = point(instance.get("value"))
+        return None if position is None else (PLACE, point_value(*position), shape)
     value = instance.get("value") if shape == _PROPERTY else instance.get("object") if shape == _RELATIONSHIP else None
     if value.__class__ is str:
         return (TEXT, value[: TEXT_MAX + 1], shape) if temporal_value(value) is None else None
@@ -205,10 +208,6 @@ def _compare(
 def _rows(name_id: int, n: int, instances: list[Instance]) -> tuple[dict[FactKey, int], dict[int, Row]]:
     """What `facts` and `places` say of one attribute: facts with their shapes, and places by their numbers."""
     base = name_id * KINDS
-    if len(instances) == 1 and instances[0].get("type") == "GeoProperty":
-        position = point(instances[0].get("value"))
-        if position is not None:  # as nearly always
-            return {(base + PLACE, n, point_value(*position)): _PLACE_SHAPE}, {}
     found = {(base + kind, n, value): shape for (kind, value), shape in facts(instances).items()}
     somewhere: dict[int, Row] = {}
     if any(instance.get("type") == "GeoProperty" for instance in instances):

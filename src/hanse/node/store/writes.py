@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import getrandbits
 from typing import Final, Protocol
 
@@ -25,6 +26,7 @@ from hanse.node.store.staging import NEVER, NO_TEXT, Row
 from hanse.node.store.times import to_us
 
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
+_ENDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 _encode = msgspec.json.Encoder().encode
 
@@ -133,6 +135,7 @@ def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:
 def _history(seq: int, id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list[Row]:
     """The rows from number `seq` on."""
     rows: list[Row] = []
+    ids = _instance_ids()
     for change in changes:
         name = change.name
         instance = change.after
@@ -141,14 +144,14 @@ def _history(seq: int, id_: str, changes: tuple[AttributeChange, ...], at_us: in
             observed_at, created_at = get("observedAt"), get("createdAt")
             observed_us = to_us(observed_at) if observed_at else NEVER
             created_us = (to_us(created_at) if created_at else None) or at_us
-            instance_id = get("instanceId") or new_instance_id()
+            instance_id = get("instanceId") or next(ids)
             dataset = get("datasetId", NO_TEXT)
             rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, NEVER, _encode(instance)))
             seq += 1
         elif change.before is not None:
             instance = _gone(change.before)
             dataset = instance.get("datasetId", NO_TEXT)
-            rows.append((seq, id_, name, dataset, new_instance_id(), NEVER, at_us, at_us, at_us, _encode(instance)))
+            rows.append((seq, id_, name, dataset, next(ids), NEVER, at_us, at_us, at_us, _encode(instance)))
             seq += 1
     return rows
 
@@ -161,7 +164,14 @@ def _gone(instance: Instance) -> Instance:
 
 
 def new_instance_id() -> str:
-    return f"{INSTANCE_IDS}{getrandbits(96):024x}"
+    return next(_instance_ids())
+
+
+def _instance_ids() -> Iterator[str]:
+    """New ids for the instances of one change: they differ in their ends only, which costs less than each made anew."""
+    while True:
+        start = f"{INSTANCE_IDS}{getrandbits(96 - 8):022x}"
+        yield from map(start.__add__, _ENDS)
 
 
 class PutDocument(Struct, frozen=True):
