@@ -23,15 +23,15 @@ points = positions.map(lambda position: {"type": "Point", "coordinates": positio
 lines = st.lists(positions, min_size=2, max_size=2).map(lambda both: {"type": "LineString", "coordinates": both})
 
 
-def _instance(value: Any, dataset: int) -> dict[str, Any]:
+def _instance(value: Any, unit: str, dataset: int) -> dict[str, Any]:
     kind = "GeoProperty" if isinstance(value, dict) and "coordinates" in value else "Property"
-    return {"type": kind, "value": value} | ({"datasetId": f"urn:d:{dataset}"} if dataset else {})
+    return {"type": kind, "value": value, "unitCode": unit} | ({"datasetId": f"urn:d:{dataset}"} if dataset else {})
 
 
 attributes = st.dictionaries(
     st.sampled_from(["urn:a", "urn:b", "urn:c"]),
-    st.lists(st.one_of(values, points, lines), min_size=1, max_size=3).map(
-        lambda found: [_instance(value, number) for number, value in enumerate(found)]
+    st.lists(st.tuples(st.one_of(values, points, lines), st.sampled_from("ab")), min_size=1, max_size=3).map(
+        lambda found: [_instance(*of, number) for number, of in enumerate(found)]
     ),
 )
 states = st.one_of(

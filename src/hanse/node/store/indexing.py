@@ -38,6 +38,7 @@ SHAPES: Final = {kind: number for number, kind in enumerate(VALUE_MEMBER, 1)}
 SHAPE_NAMES: Final = {number: kind for kind, number in SHAPES.items()}
 
 _PROPERTY, _RELATIONSHIP, _PLACE_SHAPE = SHAPES["Property"], SHAPES["Relationship"], SHAPES["GeoProperty"]
+_SCALARS: Final = (str, float, int)
 _EXACT: Final = 1 << 53  # integers up to here are doubles
 
 Fact: TypeAlias = tuple[int, Any, int]  # kind, value, shape
@@ -171,9 +172,25 @@ def _follow(writer: Writer, n: int, old: Attributes, new: Attributes, type_set: 
                 _compare(writer, n, name, known, None, type_set)
 
 
+def _is_same_scalar(known: list[Instance], instances: list[Instance]) -> bool:
+    """Whether both are one instance with the same number or text, so that their facts are the same, whatever these are."""
+    if len(known) != 1 or len(instances) != 1:
+        return False
+    old, new = known[0], instances[0]
+    kind = new.get("type")
+    if old.get("type") != kind:
+        return False
+    member = "value" if kind == "Property" else "object"
+    value = new.get(member)
+    other = old.get(member)
+    return value.__class__ in _SCALARS and value.__class__ is other.__class__ and bool(value == other)
+
+
 def _compare(
     writer: Writer, n: int, name: str, known: list[Instance] | None, instances: list[Instance] | None, type_set: int
 ) -> None:
+    if known and instances and _is_same_scalar(known, instances):
+        return
     name_id = writer.name_id(name)
     stage = writer.stage
     if instances and (fact := _scalar_fact(instances)) is not None:
