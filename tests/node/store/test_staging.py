@@ -59,3 +59,12 @@ def test_what_is_not_said_is_null_and_the_first_moment_of_all_is_a_time(writer: 
     assert writer.execute(said).fetchall() == [(None, None, None), ("urn:d", 0, None)]
     assert writer.execute("SELECT expires_us FROM entities ORDER BY n").fetchall() == [(None,), (0,)]
     assert writer.execute("SELECT scopes FROM log ORDER BY offset").fetchall() == [(None,), ('["/s"]',)]
+
+
+def test_every_instance_of_a_change_has_an_id_of_its_own(writer: Writer) -> None:
+    entity = made("urn:x:1", {})
+    entity.attributes["a"] += [{"type": "Property", "value": 1, "datasetId": f"urn:d:{number}"} for number in range(600)]
+    save(writer, entity, made("urn:x:2", {}))
+    ids = [id_ for (id_,) in writer.execute("SELECT instance_id FROM history")]
+    assert len(set(ids)) == len(ids) == 602
+    assert {len(id_) for id_ in ids} == {len("urn:ngsi-ld:Instance:") + 24}
