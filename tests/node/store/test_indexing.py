@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hanse.ngsild.entity import Change, Entity
-from hanse.node.store import SaveChange, Store
+from hanse.ngsild.query import EntityQuery
+from hanse.node.store import SaveChange, Store, staging
 from hanse.node.store.indexing import BOOLEAN, INSTANT, NUMBER, OTHER, TEXT, TEXT_MAX, facts, moment_key
 
 values = st.one_of(
@@ -71,7 +74,24 @@ def _index_rows(store: Store) -> list[Any]:
     ]
 
 
-@settings(max_examples=80, deadline=None)
+def _assert_filed(store: Store) -> None:
+    """By value are just those facts that are said to be."""
+    filed = "SELECT key, value, entity FROM facts WHERE entity <= (SELECT upto FROM facts_filed) OR typeof(value) = 'blob'"
+    both = [sorted(store.reader.execute(rows), key=repr) for rows in (filed, "SELECT key, value, entity FROM facts_by_value")]
+    assert both[0] == both[1]
+
+
+@pytest.fixture(params=[1, 2, staging.UNFILED_CALM_MAX], ids="unfiled_max={}".format)
+def unfiled_max(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many new entities may wait to be filed by value."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "UNFILED_CALM_MAX", request.param)
+        patch.setattr(staging, "UNFILED_MAX", request.param)
+        yield request.param
+
+
+@pytest.mark.usefixtures("unfiled_max")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_indexes_follow_every_change(changes: list[tuple[str, Entity | None]]) -> None:
     async def run() -> None:
@@ -95,6 +115,7 @@ def test_indexes_follow_every_change(changes: list[tuple[str, Entity | None]]) -
             for entity in final.values():
                 await fresh.submit(SaveChange(Change("created", entity.created_at, None, entity), "create"))
             assert _index_rows(changed) == _index_rows(fresh)
+            _assert_filed(changed)
         finally:
             await changed.close()
             await fresh.close()
@@ -113,3 +134,33 @@ def test_facts_are_what_filters_see() -> None:
     assert of(["a", [2]]) == {(TEXT, "a"), (NUMBER, 2.0)}
     early, late = (next(value for kind, value in of(text) if kind == INSTANT) for text in ("0001-01-01", "9999-12-31T23:59:60Z"))
     assert early < moment_key(1 << 62) < late
+
+
+def test_values_are_found_whether_they_are_filed_or_not(unfiled_max: int) -> None:
+    def made(number: int, value: int) -> Entity:
+        values = {"urn:n": value, "urn:t": f"t{value}", "urn:m": f"2020-01-{value + 1:02}"}
+        attributes = {name: [{"type": "Property", "value": one}] for name, one in values.items()}
+        return Entity(id=f"urn:x:{number}", types=("T",), attributes=attributes, created_at="2020", modified_at=f"2020-{value}")
+
+    async def run() -> None:
+        store = Store.open(None)
+        try:
+            now = {number: made(number, number % 5) for number in range(7)}
+            for entity in now.values():
+                await store.submit(SaveChange(Change("created", "2020-01-01T00:00:00Z", None, entity), "create"))
+            for number in (0, 3, 6):  # of the old ones and of the new
+                before, now[number] = now[number], made(number, 8)
+                await store.submit(SaveChange(Change("updated", "2020-01-02T00:00:00Z", before, now[number]), "update"))
+            for number in (1, 5):
+                await store.submit(SaveChange(Change("deleted", "2020-01-03T00:00:00Z", now.pop(number), None), "delete"))
+            (filed,) = store.reader.execute("SELECT upto FROM facts_filed").fetchone()
+            assert filed == (7 // unfiled_max) * unfiled_max
+            _assert_filed(store)
+            for value in range(10):
+                expected = [entity.id for entity in now.values() if entity.attributes["urn:n"][0]["value"] == value]
+                for q in (f"urn:n=={value}", f'urn:t=="t{value}"', f"urn:m==2020-01-{value + 1:02}"):
+                    assert await store.ids(EntityQuery(q=q)) == expected, q
+        finally:
+            await store.close()
+
+    asyncio.run(run())

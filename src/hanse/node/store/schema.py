@@ -2,8 +2,8 @@
 
 `entities` holds every entity as one JSON document, numbered in order of creation. `facts` says what its attributes are
 worth, for queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by
-`facts_by_value`, in order of values. Both carry the number of the entity's set of types, so that "entities of this type
-with a value like that" is answered from one index. Points are found by `facts_by_value`, too, since their values begin with
+`facts_by_value`, in order of values. It carries the number of the entity's set of types, so that a column is read for
+entities of some types alone. Points are found by `facts_by_value`, too, since their values begin with
 their cells (cells.py); `places` is the R*Tree of the other geometries. `history`, `log`, `deliveries`
 and `dead_letters` only grow and are trimmed from their old ends; a log record refers to rows of history, so that nothing is
 kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on after a crash. Everything
@@ -18,7 +18,7 @@ from typing import Final
 
 from hanse.node.store.indexing import KINDS, PLACE, point_value
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 _TABLES: Final = """
 CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -178,8 +178,22 @@ DROP TABLE temp.shapes;
 UPDATE OR REPLACE facts SET value = point_of(value) WHERE key % {KINDS} = {PLACE} AND length(value) = 24;
 """  # noqa: S608
 
+_BY_VALUE: Final = """
+-- an index that is written by hand (staging.py): of new entities it may have the facts later
+DROP INDEX facts_by_value;
+CREATE TABLE facts_by_value(
+    key INTEGER NOT NULL,
+    value NOT NULL,
+    entity INTEGER NOT NULL,
+    PRIMARY KEY(key, value, entity)
+) WITHOUT ROWID;
+INSERT INTO facts_by_value SELECT key, value, entity FROM facts ORDER BY 1, 2, 3;
+CREATE TABLE facts_filed(id INTEGER PRIMARY KEY CHECK (id = 1), upto INTEGER NOT NULL);
+INSERT INTO facts_filed SELECT 1, coalesce(max(n), 0) FROM entities;
+"""
+
 # what takes a database of the version before to the version at this place; the first one makes everything
-_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS)
+_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS, _BY_VALUE)
 
 
 _NUMBERED_POINT: Final = Struct(">qdd")  # how a point was a fact before version 4: its number in the R*Tree came first

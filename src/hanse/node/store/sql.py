@@ -154,7 +154,12 @@ def _in_range(key: int, condition: Sql) -> Condition:
     column = condition.text.replace("?value", "+f.value")
     return Condition(
         Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {inside})", condition.values),
-        Sql(f"SELECT entity FROM facts INDEXED BY facts_by_value WHERE key = {key} AND {inside}", condition.values),
+        Sql(
+            f"""SELECT entity FROM facts_by_value WHERE key = {key} AND {inside} UNION ALL
+            SELECT entity FROM facts WHERE key = {key} AND entity > (SELECT upto FROM facts_filed)
+            AND typeof(value) <> 'blob' AND {inside}""",
+            condition.values * 2,
+        ),
         Sql(f"f.key = {key} AND {column}", condition.values),
     )
 
@@ -262,7 +267,7 @@ def geo_condition(connection: sqlite3.Connection, geo: GeoQuery) -> Condition:
         return Condition(probe, column=column)
     ranges = [cells for box in bounds for cells in cover(box)]
     points = f"""SELECT f.entity FROM (VALUES {", ".join(["(?, ?)"] * len(ranges))}) AS r
-        CROSS JOIN facts AS f INDEXED BY facts_by_value WHERE f.key = {key} AND f.value >= r.column1 AND f.value <= r.column2"""
+        CROSS JOIN facts_by_value AS f WHERE f.key = {key} AND f.value >= r.column1 AND f.value <= r.column2"""
     shapes = f"SELECT entity FROM places AS f WHERE west <= ? AND east >= ? AND south <= ? AND north >= ? AND name = {number}"
     values: list[Any] = [value for first, last in ranges for value in (first, last + _AFTER_CELL)]
     for west, south, east, north in bounds:
