@@ -28,6 +28,7 @@ from hanse.node.store.writing_here import WritingHere
 from hanse.node.store.writing_process import NUMBER, Setup
 
 BUSY_WRITES: Final = 1_000  # in a second: worth a process of its own
+EARLY: Final = 14  # submissions that are worth a batch: the other process gets them before the loop has heard all requests
 AGAIN_S: Final = 60.0  # after one was lost
 IDLE_S: Final = 60.0  # without a write, after which it ends
 PROCESSES_MAX: Final = len(os.sched_getaffinity(0)) - 1  # of all stores of a node: the node itself needs a processor
@@ -78,7 +79,10 @@ class Committer:
             if isinstance(write, SaveChange):
                 self.overlay[write.change.entity.id] = write.change.after, submission
         self._waiting.append(submission)
-        self._call(submission.loop)
+        if self._here is None and len(self._waiting) >= EARLY and not self._place.is_busy:
+            self._place.take(self._waiting)
+        else:
+            self._call(submission.loop)
         return submission.future
 
     def drain(self) -> None:

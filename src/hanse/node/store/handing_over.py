@@ -16,7 +16,7 @@ import msgspec
 from hanse.node.store.batch import failure_of
 from hanse.node.store.submission import Finished, Submission, gathered
 from hanse.node.store.wire import Frames, Order, Report, order_frame, read_report
-from hanse.node.store.writing_process import Setup
+from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
 ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
 RECEIVED_AT_ONCE: Final = 1 << 16
@@ -114,7 +114,7 @@ class WritingProcess:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _order(self, waiting: deque[Submission]) -> None:
-        submissions = gathered(waiting)
+        submissions = gathered(waiting, BATCH_WRITES_MAX)
         first = self.number + 1
         try:
             frame = order_frame(Order(self._heard, first, [submission.writes for submission in submissions]))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from hanse.node.store.batch import Task
 from hanse.node.store.writes import Write
-
-BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
 
 
 class Submission(Task):
@@ -21,11 +19,11 @@ class Submission(Task):
         self.future: asyncio.Future[Any] = loop.create_future()
 
 
-def gathered(waiting: deque[Submission]) -> list[Submission]:
-    """The next batch."""
+def gathered(waiting: deque[Submission], writes_max: int) -> list[Submission]:
+    """The next batch, which is full with so many writes."""
     batch: list[Submission] = []
     writes = 0
-    while waiting and writes < BATCH_WRITES_MAX:
+    while waiting and writes < writes_max:
         submission = waiting.popleft()
         batch.append(submission)
         writes += len(submission.writes)

@@ -22,6 +22,7 @@ from hanse.node.store.submission import Finished, Submission, gathered
 SLICE_S: Final = 0.004  # of the loop's time that a batch takes at once
 HERE_S: Final = 0.0015  # a disk that is quicker than this is waited for on the loop's thread: changing threads costs more
 AVERAGED: Final = 8  # commits
+BATCH_WRITES_MAX: Final = 2_000  # after so many a batch is committed, whoever else waits
 LOOK_EVERY: Final = 100  # submissions, after which what they staged is written and the clock looked at
 
 
@@ -62,7 +63,7 @@ class WritingHere:
         self.writer.close()
 
     def _gather(self, waiting: deque[Submission]) -> None:
-        self._batch = gathered(waiting)
+        self._batch = gathered(waiting, BATCH_WRITES_MAX)
         self._applied = 0
 
     def _apply(self, slice_s: float | None) -> None:

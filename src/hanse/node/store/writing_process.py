@@ -22,10 +22,10 @@ from msgspec import Struct
 from hanse.node.settings import StoreSection
 from hanse.node.store.batch import BatchWriter, CommitFailed, Task, builds_on_failure
 from hanse.node.store.connection import Writer
-from hanse.node.store.submission import BATCH_WRITES_MAX
 from hanse.node.store.wire import Frames, Order, Report, read_order, report_frame
 
 RECEIVED_AT_ONCE: Final = 1 << 20
+BATCH_WRITES_MAX: Final = 400  # in a commit: with larger ones all clients wait for the same one, and then this for them
 GC_THRESHOLDS: Final = (100_000, 20, 50)  # writes leave no cycles behind
 NUMBER: Final = "SELECT data FROM documents WHERE kind = 'written' AND id = ''"
 _NOTE_NUMBER: Final = """INSERT INTO documents(kind, id, data) VALUES ('written', '', ?)
