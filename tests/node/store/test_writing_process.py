@@ -240,6 +240,27 @@ def test_if_it_is_killed_nothing_is_lost_and_nobody_hears_of_it(tmp_path: Path) 
     assert len(all_rows(tmp_path)["entities"]) == 8
 
 
+def test_if_the_store_cannot_be_opened_again_all_that_wait_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async def run() -> None:
+        async with opened(tmp_path) as store:
+            await store.submit(created(entity("urn:x")))
+            monkeypatch.setattr(committing, "BatchWriter", broken)
+            os.kill(process_of(store), signal.SIGSTOP)
+            writes = [store.submit(created(entity(f"urn:{n}"))) for n in range(100)]
+            await asyncio.sleep(0)
+            os.kill(process_of(store), signal.SIGKILL)
+            results = await asyncio.gather(*writes, return_exceptions=True)
+            assert all(isinstance(result, CommitFailed) and "disk I/O error" in result.detail for result in results)
+            assert store.is_idle
+            with pytest.raises(CommitFailed):
+                store.submit(created(entity("urn:y")))
+
+    asyncio.run(run())
+
+
 def test_it_begins_when_there_is_much_to_write_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committing, "PROCESSES_MAX", 1)  # also where there is one processor only
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,8 +22,9 @@ import structlog
 from hanse.ngsild.entity import Entity
 from hanse.ngsild.errors import TooManyPending
 from hanse.node.settings import StoreSection
-from hanse.node.store.batch import BatchWriter, CommitFailed, builds_on_failure
+from hanse.node.store.batch import BatchWriter, CommitFailed, builds_on_failure, failure_of
 from hanse.node.store.handing_over import WritingProcess
+from hanse.node.store.schema import StoreError
 from hanse.node.store.submission import Place, Submission
 from hanse.node.store.writes import SaveChange, Write
 from hanse.node.store.writing_here import WritingHere
@@ -140,7 +143,9 @@ class Committer:
         if self._process is not None and (self._process.is_ready or is_always):
             self._process.number = _number(here.writer)
             self._process.dead_letters = here.dead_letters
-            here.close()
+            threading.Thread(
+                target=here.close, name="hanse-leave"
+            ).start()  # it may have pages to copy, and the loop must not wait
             self._here, self._place = None, self._process
             loop.call_later(IDLE_S, self._consider_return, loop, self._process)
         if now - self._second >= 1:
@@ -166,10 +171,20 @@ class Committer:
         log.warning("the process that writes has ended; the node writes itself for now", pid=process.pid)
         if self._place is not process:
             return
-        self._here = self._place = self._at_home()
-        number = _number(self._here.writer)
+        try:
+            self._here = self._place = self._at_home()
+            number = _number(self._here.writer)
+        except (sqlite3.Error, StoreError) as error:
+            self._closed = True  # as long as this node runs
+            unwritten = [*sent, *self._waiting]
+            self._waiting.clear()
+            for submission in unwritten:
+                submission.error = failure_of(error)
+            self._finished(unwritten, set())
+            return
         self._waiting.extendleft(reversed([submission for submission in sent if submission.number > number]))
-        self._finished([submission for submission in sent if submission.number <= number], {id_ for s in sent for id_ in s.ids})
+        committed = [submission for submission in sent if submission.number <= number]
+        self._finished(committed, {id_ for submission in committed for id_ in submission.ids})
 
     # --- settling -----------------------------------------------------------------------------------------------------
 

@@ -99,17 +99,8 @@ class WritingProcess:
                 return
 
     def close(self) -> None:
-        """It has nothing to do any more, or has not begun."""
-        self._deaf()
-        self._channel.close()
-        if not self.is_ready:
-            self._process.kill()
-        try:
-            self._process.wait(ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:  # all is committed
-            self._process.kill()
-            self._process.wait()
-        WritingProcess.running -= 1
+        """It has nothing to do any more, or has not begun, or is lost."""
+        self._end(within_s=ENDS_WITHIN_S if self.is_ready else 0)
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -202,10 +193,18 @@ class WritingProcess:
 
     def _give_up(self) -> None:
         """Nothing more is heard of it: what it has not settled is the node's again."""
-        self._deaf()
-        self._channel.close()
-        self._process.kill()
-        self._process.wait()
-        WritingProcess.running -= 1
+        self._end(within_s=0)
         sent, self._sent = list(self._sent), deque()
         self._lost(sent)
+
+    def _end(self, within_s: float) -> None:
+        self._deaf()
+        self._channel.close()
+        if self._process.returncode is not None:
+            return
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        WritingProcess.running -= 1
