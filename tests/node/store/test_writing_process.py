@@ -193,6 +193,25 @@ def test_closing_waits_for_all_that_was_submitted(tmp_path: Path) -> None:
     assert len(all_rows(tmp_path)["entities"]) == 3_000
 
 
+@pytest.mark.parametrize("how", ["never", "always"])
+def test_what_builds_on_a_failure_is_not_written_when_closing_either(tmp_path: Path, how: str) -> None:
+    async def run() -> None:
+        bad = entity("urn:bad")
+        async with opened(tmp_path, how) as store:
+            writes = [store.submit(created(bad), BROKEN)]
+            writes += [store.submit(PutDocument("many", str(n), b"")) for n in range(3_000)]  # more than a batch
+            writes.append(store.submit(updated(bad, 2), PutDocument("half", "x", b"1")))
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        assert [n for n, result in enumerate(results) if isinstance(result, CommitFailed)] == [0, 3_001]
+        assert store.is_idle
+
+    asyncio.run(run())
+    assert all_rows(tmp_path)["entities"] == []
+    with contextlib.closing(sqlite3.connect(tmp_path / "default.sqlite")) as database:
+        counted = database.execute("SELECT kind, count(*) FROM documents WHERE kind <> 'written' GROUP BY kind").fetchall()
+    assert counted == [("many", 3_000)]
+
+
 def test_if_it_is_killed_nothing_is_lost_and_nobody_hears_of_it(tmp_path: Path) -> None:
     killed = 0
 

@@ -25,7 +25,7 @@ from hanse.node.settings import StoreSection
 from hanse.node.store.batch import BatchWriter, CommitFailed, builds_on_failure, failure_of
 from hanse.node.store.handing_over import WritingProcess
 from hanse.node.store.schema import StoreError
-from hanse.node.store.submission import Place, Submission
+from hanse.node.store.submission import Place, Submission, taken_out
 from hanse.node.store.writes import SaveChange, Write
 from hanse.node.store.writing_here import WritingHere
 from hanse.node.store.writing_process import NUMBER, Setup
@@ -202,14 +202,7 @@ class Committer:
         if not ids:
             return
         failing = self._process.failing(ids) if self._place is self._process and self._process is not None else []
-        kept: deque[Submission] = deque()
-        for submission in self._waiting:
-            if ids.isdisjoint(submission.ids):
-                kept.append(submission)
-            else:
-                ids.update(submission.ids)
-                failing.append(submission)
-        self._waiting = kept
+        failing += taken_out(self._waiting, ids)
         for submission in failing:
             submission.error = builds_on_failure()
             self._settle(submission, set())

@@ -14,7 +14,7 @@ from typing import IO, ClassVar, Final
 import msgspec
 
 from hanse.node.store.batch import failure_of
-from hanse.node.store.submission import Finished, Submission, gathered
+from hanse.node.store.submission import Finished, Submission, gathered, taken_out
 from hanse.node.store.wire import Frames, Order, Report, order_frame, read_report
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
@@ -172,16 +172,7 @@ class WritingProcess:
 
     def failing(self, ids: set[str]) -> list[Submission]:
         """Take out what was sent and builds on what has failed: the process refuses it for the same reason."""
-        kept: deque[Submission] = deque()
-        failing: list[Submission] = []
-        for submission in self._sent:
-            if ids.isdisjoint(submission.ids):
-                kept.append(submission)
-            else:
-                ids.update(submission.ids)
-                failing.append(submission)
-        self._sent = kept
-        return failing
+        return taken_out(self._sent, ids)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,19 @@ def gathered(waiting: deque[Submission], writes_max: int) -> list[Submission]:
     return batch
 
 
+def taken_out(queue: deque[Submission], ids: set[str]) -> list[Submission]:
+    """Take those out of a queue that build on one of these entities, and whose own are added to them."""
+    taken: list[Submission] = []
+    for _ in range(len(queue)):
+        submission = queue.popleft()
+        if ids.isdisjoint(submission.ids):
+            queue.append(submission)
+        else:
+            ids.update(submission.ids)
+            taken.append(submission)
+    return taken
+
+
 class Finished(Protocol):
     """Told of submissions that are committed, or have failed, in the order in which they came."""
 
