@@ -30,8 +30,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from rich.console import Console
 
-from bench_node import free_port, node, rss_mb, server
+from bench_node import node, rss_mb, server
 from figures import Figure, show
+from hanse.model.ports import free_port
 from hanse.routing import messages as m
 from hanse.simulation.smart_port import smart_port
 from hanse.studies.comdex.federations import TOPOLOGIES, chain, received, running, told

@@ -27,18 +27,13 @@ from urllib.parse import quote
 from rich.console import Console
 
 from figures import Figure, show
+from hanse.model.ports import free_port
 from http_load import Result, load, request
 from notification_latency import bare_mosquitto_ms, http_latency, mqtt_latency, with_subscriptions
 
 ENTITIES = "/ngsi-ld/v1/entities"
 CLIENTS = 50
 WARM_REQUESTS = 4_000
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

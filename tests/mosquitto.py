@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from hanse.model.ports import free_port
+
 SCRIPT = Path(__file__).parent.parent / "tools" / "mosquitto.sh"
 START_S_MAX = 10.0
 
@@ -27,12 +29,6 @@ def find_mosquitto() -> str:
             return candidate
     done = subprocess.run(["/bin/sh", str(SCRIPT)], capture_output=True, text=True, check=True)
     return done.stdout.strip().splitlines()[-1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Mosquitto:

@@ -31,6 +31,7 @@ from trail import CITIES, HIKERS_MAX, INTEREST_KM, STAGES_MAX, TOPIC, Move, Said
 import hanse
 from hanse.client import NodeClient
 from hanse.model import InvalidInput, Location
+from hanse.model.ports import free_ports
 from hanse.node.federation.local import LocalFederation
 from hanse.routing import STRATEGIES
 from hanse.simulation.run import Result, run
@@ -43,16 +44,13 @@ Heard = dict[str, set[str]]  # message -> hikers
 
 def described(folder: Path) -> Path:
     """Four nodes on loopback, each linked to each."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2 * len(CITIES))]
-    ports = [listener.getsockname()[1] for listener in listeners]
+    ports = free_ports(2 * len(CITIES))
     lines = ["[federation]", 'name = "hiking"', f'strategy = "{STRATEGY}"']
     for name, (lat, lon) in CITIES.items():
         lines += ["[[nodes]]", f'id = "{name}"', f'community = "{name}"', f"location = [{lon}, {lat}]"]
         lines += [f'http = "127.0.0.1:{ports.pop()}"', f'listen = "tcp/127.0.0.1:{ports.pop()}"']
     for a, b in combinations(CITIES, 2):
         lines += ["[[links]]", f'between = ["{a}", "{b}"]']
-    for listener in listeners:
-        listener.close()
     file = folder / "federation.toml"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file

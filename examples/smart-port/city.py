@@ -30,6 +30,7 @@ from typing import Any, Self
 
 import hanse
 from hanse.client import NgsiLdClientError, NodeClient
+from hanse.model.ports import free_port as any_port
 from hanse.node.federation.local import LocalFederation
 from hanse.simulation.smart_port import smart_port
 
@@ -98,10 +99,9 @@ def title(text: str) -> None:
 
 
 def free_port(wanted: int) -> int:
-    for port in (wanted, 0):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)) as listener:
-            return int(listener.getsockname()[1])
-    raise OSError("there is no free port")
+    with suppress(OSError), socket.create_server(("127.0.0.1", wanted)) as listener:
+        return int(listener.getsockname()[1])
+    return any_port()
 
 
 def with_free_ports(text: str) -> str:

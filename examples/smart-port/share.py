@@ -14,7 +14,6 @@ import os
 import random
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any
 
 import hanse
 from hanse.client import SyncNodeClient
+from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
 from hanse.simulation.smart_port import smart_port
 
@@ -40,17 +40,11 @@ def title(text: str) -> None:
     say(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
 
 
-def free_ports(text: str) -> str:
+def with_free_ports(text: str) -> str:
     """The description with ports that are free, in the place of those that it names."""
-    listeners = []
     for number in range(1, 8):
         for kind in ('http = "127.0.0.1:91', 'listen = "tcp/127.0.0.1:71'):
-            listener = socket.create_server(("127.0.0.1", 0))
-            listeners.append(listener)
-            port = listener.getsockname()[1]
-            text = text.replace(f'{kind}{number:02}"', f'{kind[: kind.rindex(":")]}:{port}"')
-    for listener in listeners:
-        listener.close()
+            text = text.replace(f'{kind}{number:02}"', f'{kind[: kind.rindex(":")]}:{free_port()}"')
     return text
 
 
@@ -92,7 +86,7 @@ def main() -> None:
         key = Path(folder) / "key"
         key.write_text(secrets.token_hex(32))
         shutil.copy(HERE / "scopes.toml", folder)
-        file.write_text(with_policies(free_ports((HERE / "federation.toml").read_text()), key))
+        file.write_text(with_policies(with_free_ports((HERE / "federation.toml").read_text()), key))
         title("Seven nodes of three communities")
         with LocalFederation(file, Path(folder) / "nodes") as federation:
             started = time.perf_counter()

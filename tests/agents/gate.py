@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-from tests.mosquitto import free_port
+from hanse.model.ports import free_port
 
 
 class Gate:

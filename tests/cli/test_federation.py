@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Ran
-from tests.mosquitto import free_port
 from tests.node.federation.linked import TOWN, until
 
 import hanse as library
 from hanse.client.federation_words import ordered, rule_words
+from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
 
 ROOT = Path(__file__).parents[2]

@@ -10,10 +10,10 @@ from typing import Any
 import jwt
 import pytest
 from tests.cli.conftest import Ran
-from tests.mosquitto import free_port
 from tests.node.federation.linked import until
 
 import hanse as library
+from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
 
 KEY = "a key that is long enough for a test of tokens"

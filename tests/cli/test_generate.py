@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Ran
-from tests.mosquitto import free_port
 from tests.serving import serving, settings_with
 
 import hanse as library
+from hanse.model.ports import free_port
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.parsing import parse_entity
 

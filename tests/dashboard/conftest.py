@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from tests.mosquitto import free_port
 from tests.node.federation.linked import seen, until
 
 import hanse
+from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "smart-port"

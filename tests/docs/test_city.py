@@ -11,7 +11,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.mosquitto import free_port
+from hanse.model.ports import free_port
 
 CITY = Path(__file__).parents[2] / "examples" / "smart-port" / "city.py"
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.mosquitto import free_port
+from hanse.model.ports import free_port
 
 PORT = Path(__file__).parents[2] / "examples" / "smart-port" / "port.py"
 

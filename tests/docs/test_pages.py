@@ -16,6 +16,8 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, read
 from tests.mosquitto import find_mosquitto
 
+from hanse.model.ports import free_port
+
 FOLLOWED = [page for page in PAGES if any(block.kind == "sh" for block in blocks(read(page)))]
 LONG = {  # Spark, or many commands
     "docs/agents.md",
@@ -45,11 +47,6 @@ def is_free(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def with_free_ports(text: str) -> tuple[str, int]:

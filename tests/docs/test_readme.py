@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT
-from tests.docs.test_pages import free_port, is_free, one_at_a_time
+from tests.docs.test_pages import is_free, one_at_a_time
 
+from hanse.model.ports import free_port
 from hanse.pipeline import state
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -21,7 +21,8 @@ from urllib.error import URLError
 import pytest
 from packaging.requirements import Requirement
 from tests.docs.pages import ROOT
-from tests.mosquitto import free_port
+
+from hanse.model.ports import free_port
 
 READY_S_MAX = 60.0
 

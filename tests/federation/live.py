@@ -18,9 +18,10 @@ from typing import Any, Final, Self
 import aiohttp
 from aiohttp import web
 
+from hanse.model.ports import free_ports
 from hanse.node.federation.local import LocalFederation
 from hanse.node.notifier.notifier import decode_letter
-from tests.federation.proxy import Proxy, free_ports
+from tests.federation.proxy import Proxy
 from tests.federation.workload import Entities, Publication, Request, Workload, confirm, describe, heard
 
 REST_S_MAX: Final = 60.0

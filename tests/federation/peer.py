@@ -18,6 +18,7 @@ import pytest
 import hanse
 from hanse.client import SyncNodeClient
 from hanse.model import Notification
+from hanse.model.ports import free_ports
 from hanse.node.federation import wire
 from hanse.node.federation.description import Description, read_file
 from hanse.node.federation.identity import Identity, Seal, make_community, make_node
@@ -29,7 +30,6 @@ from hanse.node.metrics import METRICS
 from hanse.node.router import now_ms
 from hanse.routing import messages as m
 from hanse.routing.state import own_id
-from tests.federation.proxy import free_ports
 from tests.receiving import receiver
 from tests.serving import serving, settings_with
 

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import socket
 from typing import Final
 
 CHUNK: Final = 1 << 16
-PORTS: Final = range(10_000, 32_000)  # below those that the system gives to whoever calls out
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at, each another one."""
-    dice = random.SystemRandom()
-    with contextlib.ExitStack() as held:
-        found: list[int] = []
-        while len(found) < count:
-            probe = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", dice.choice(PORTS)))
-                found.append(int(probe.getsockname()[1]))
-        return found
 
 
 class Proxy:

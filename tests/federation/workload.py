@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from hanse.model import WORLD, Advertisement, Location, Notification, Selector, Subscription, geofence_from_geojson
+from hanse.model.ports import free_ports
 from hanse.ngsild import operations
 from hanse.ngsild.contexts import CORE
 from hanse.ngsild.entity import DEFAULT_VOCAB, Change, Entity, now_text
@@ -23,7 +24,6 @@ from hanse.ngsild.subscriptions import NgsiSubscription, core_subscription, fire
 from hanse.node.federation.description import Description, read_file
 from hanse.node.federation.knowledge import Knowledge
 from hanse.routing.oracle import World
-from tests.federation.proxy import free_ports
 from tests.telling import notification_of
 
 SMART_PORT: Final = Path("examples/smart-port/federation.toml")

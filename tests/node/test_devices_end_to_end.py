@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -27,6 +26,7 @@ from tests.cli.node_process import served
 from tests.mosquitto import Mosquitto
 from tests.serving import serving, settings_with
 
+from hanse.model.ports import free_port
 from hanse.node.store import Store, Write
 
 WAIT_S = 10.0
@@ -34,11 +34,6 @@ API = "/ngsi-ld/v1"
 CRANE = "port/entities/-/Crane/urn:ngsi-ld:Crane:{}/load"
 HEAVY = {"entities": [{"type": "Crane"}], "q": "load>10"}
 BROKERS = pytest.mark.parametrize("broker", ["mosquitto", "embedded"])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class Scene:

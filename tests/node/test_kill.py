@@ -11,7 +11,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -22,15 +21,11 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from hanse.model.ports import free_port
+
 KILLS = int(os.environ.get("HANSE_KILLS", "3"))
 WORKERS = 24
 ABSENT = -1  # the entity is not there
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Worker:

@@ -25,6 +25,7 @@ from tests.pipeline.filling import upsert
 from tests.serving import serving, settings_with
 
 import hanse
+from hanse.model.ports import free_port
 from hanse.pipeline import shipping
 from hanse.pipeline.lake_files import Table
 from hanse.pipeline.session import environment
@@ -135,11 +136,6 @@ def spark_environment(python: str) -> dict[str, str]:
 
     home = str(Path(pyspark.__file__).parent)
     return os.environ | environment() | {"SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def answers(port: int) -> bool:

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ import pytest
 from tests.pipeline.filling import station, upsert
 
 import hanse
+from hanse.model.ports import free_port
 from hanse.pipeline.lake_files import Table
 from hanse.pipeline.sink import dead_letters
 
@@ -39,11 +39,6 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WINDOW_S = 10
 STATIONS = 10
 STREETS = 2
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class Process:

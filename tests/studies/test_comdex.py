@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from hanse.simulation.smart_port import KINDS, Device, Made, Message, Port, smart_port
-from hanse.studies.comdex.federations import NODES, TOPOLOGIES, TOPS, chain, free_ports, running
+from hanse.studies.comdex.federations import NODES, TOPOLOGIES, TOPS, chain, running
 from hanse.studies.comdex.findings import statements, tell
 from hanse.studies.comdex.latency import Samples, measure
 from hanse.studies.comdex.messages import GRANULARITIES, PHASES, Counted, count
@@ -79,10 +79,6 @@ def test_every_topology_has_the_nodes_of_the_port() -> None:
     for name, plan in TOPOLOGIES.items():
         assert plan.nodes == (("port",) if name == "single" else NODES)
         assert plan.federation().ids == plan.nodes
-
-
-def test_ports_are_all_different() -> None:
-    assert len(set(free_ports(50))) == 50
 
 
 @pytest.mark.parametrize(

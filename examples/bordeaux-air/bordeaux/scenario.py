@@ -8,7 +8,6 @@ ways; once it has arrived everywhere, so has everything before it.
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from bordeaux.index import UNHEALTHY, Index
 from bordeaux.measurements import HOUR
 from bordeaux.streets import Report, Statement, Street
 from hanse.client import NodeClient, Notifications
+from hanse.model.ports import free_port
 from hanse.quality.xml_form import from_xml
 
 CLIENTS: Final = "/hanse/v1/clients"
@@ -47,8 +47,7 @@ class Outcome(Struct, frozen=True):
 @contextmanager
 def node() -> Iterator[str]:
     """The URL of a `hanse serve` of our own, on loopback, with its data in a folder that is gone at the end."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = int(listener.getsockname()[1])
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="bordeaux-air-") as data:
         command = [sys.executable, "-m", "hanse", "serve", "--port", str(port), "--no-mqtt", "--data", data]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -80,8 +80,10 @@ def _table(figures: list[Figure], url: str, requests: int, clients: int) -> None
 def _own_node() -> Iterator[str]:
     import tempfile
 
+    from hanse.model.ports import free_port
+
     with tempfile.TemporaryDirectory(prefix="hanse-bench-") as folder:
-        port = _free_port()
+        port = free_port()
         command = ["-m", "hanse", "serve", "--port", str(port), "--no-mqtt", "--data", str(Path(folder) / "data")]
         with _running(command, port, "/readyz"):
             yield f"http://127.0.0.1:{port}"
@@ -89,7 +91,9 @@ def _own_node() -> Iterator[str]:
 
 @contextmanager
 def _bare_server() -> Iterator[str]:
-    port = _free_port()
+    from hanse.model.ports import free_port
+
+    port = free_port()
     with _running(["-m", "hanse.cli.bench_bare", str(port)], port, "/"):
         yield f"http://127.0.0.1:{port}"
 
@@ -125,10 +129,3 @@ def _await(process: subprocess.Popen[bytes], port: int, path: str) -> None:
             pass
         time.sleep(0.05)
     raise InvalidInput("a server for the measurement does not start here; try `hanse serve`, which says why")
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -48,7 +48,9 @@ def dashboard(
     for url in named:
         if not url.startswith(("http://", "https://")):
             raise InvalidInput(f"{url!r} is no address of a node; write it as http://127.0.0.1:9090")
-    listens = port or _free_port(host)
+    from hanse.model.ports import free_port
+
+    listens = port or free_port(host)
     typer.echo(f"The page is http://{host}:{listens}")
     shown = Shown(named, token, tenant, tuple(pipeline or ()), lake, folder)
     run(shown, host=host, port=listens, is_opened=show)
@@ -60,10 +62,3 @@ def _described(file: Path | None) -> tuple[str, ...]:
     from hanse.node.federation.description import read_file
 
     return tuple(f"http://{node.http}" for node in read_file(file).nodes if node.http)
-
-
-def _free_port(host: str) -> int:
-    import socket
-
-    with socket.create_server((host, 0)) as listener:
-        return int(listener.getsockname()[1])

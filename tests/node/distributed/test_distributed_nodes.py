@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from tests.serving import serving, settings_with
+
+from hanse.model.ports import free_port
 
 CAR = "urn:ngsi-ld:Vehicle:1"
 BUS = "urn:ngsi-ld:Vehicle:2"
@@ -455,8 +456,7 @@ def test_a_source_that_failed_is_left_alone_for_a_while(nodes: tuple[Api, Api, A
 
 def test_a_dead_source(nodes: tuple[Api, Api, Api]) -> None:
     a = nodes[0]
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    endpoint = f"http://127.0.0.1:{free_port()}"
     a.registers("dead", endpoint, "redirect")
     reply = a("GET", f"/entities/{CAR}")
     assert reply.status == 404

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.mosquitto import free_port
 from tests.serving import serving, settings_with
 
 import hanse
 from hanse.client import SyncNodeClient
+from hanse.model.ports import free_port
 
 WAIT_S = 30.0
 # a characterisation: a quarter of a town

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
-from tests.mosquitto import free_port
 from tests.node.federation.linked import WAIT_S
 
+from hanse.model.ports import free_port
 from hanse.node.federation.transport import Transport
 
 LINKS = {"a": "bcd", "b": "cef", "c": "", "d": "", "e": "", "f": ""}  # a triangle, with two leaves each at two of its corners

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.mosquitto import free_port
 from tests.node.federation.linked import TOWN, description
 from tests.serving import settings_with
 
 from hanse.cli.backup import _copy
 from hanse.model import Notification, Subscription
+from hanse.model.ports import free_port
 from hanse.ngsild.entity import AttributeChange, Change, Entity
 from hanse.ngsild.errors import BadRequestData
 from hanse.ngsild.query import EntityQuery

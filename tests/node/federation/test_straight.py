@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
-from tests.mosquitto import free_port
 from tests.node.federation.linked import WAIT_S, description, running, seen, until
 from tests.receiving import receiver
 
 from hanse.client import SyncNodeClient
+from hanse.model.ports import free_port
 from hanse.node.federation.transport import Transport
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.serving import serving, settings_with
 import hanse
 from hanse.client import SyncNodeClient
 from hanse.client.errors import NgsiLdClientError
+from hanse.model.ports import free_port
 from hanse.ngsild.entity import DEFAULT_VOCAB
 
 MODELS = "/hanse/v1/models"
@@ -132,8 +132,7 @@ def test_warn_lets_pass_and_counts(node: SyncNodeClient) -> None:
 
 
 def test_a_device_is_told_what_does_not_fit() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = int(listener.getsockname()[1])
+    port = free_port()
     mqtt, models = {"embedded": True, "port": port}, {"types": {"Room": "enforce"}}
     heard: Queue[tuple[str, Any]] = Queue()
     subscribed = threading.Event()

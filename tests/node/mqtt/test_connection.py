@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mosquitto import Mosquitto, free_port
+from tests.mosquitto import Mosquitto
 
+from hanse.model.ports import free_port
 from hanse.ngsild.errors import BadRequestData, TooManyPending
 from hanse.node.mqtt.address import MqttAddress, parse_mqtt_url
 from hanse.node.mqtt.connection import MqttConnection, MqttMessage, MqttUnreachable, Version

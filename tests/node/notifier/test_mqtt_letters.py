@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mosquitto import Mosquitto, free_port
+from tests.mosquitto import Mosquitto
 
+from hanse.model.ports import free_port
 from hanse.ngsild.notifications import Letter
 from hanse.node.mqtt.address import parse_mqtt_url
 from hanse.node.mqtt.connection import MqttConnection, MqttMessage

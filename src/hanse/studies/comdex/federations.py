@@ -4,7 +4,6 @@ processes of this machine with what their nodes have written down.
 
 from __future__ import annotations
 
-import socket
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from hanse.model.ports import free_ports
 from hanse.node.federation import keeping, wire
 from hanse.node.federation.local import LocalFederation
 from hanse.routing import ExportRule, Federation, Link, Node
@@ -96,18 +96,6 @@ def _table(rule: ExportRule) -> str:
     """A rule as an inline table."""
     members: dict[str, Any] = msgspec.to_builtins(rule)
     return "{" + ", ".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in members.items()) + "}"
-
-
-def free_ports(count: int) -> list[int]:
-    """All different: each is held until all are found."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 # --- what nodes have written down ---------------------------------------------------------------------------------------------

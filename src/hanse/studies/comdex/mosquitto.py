@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import gmqtt
 
-from hanse.studies.comdex.federations import free_ports
+from hanse.model.ports import free_ports
 from hanse.studies.comdex.latency import GAP_S, Samples
 
 START_S_MAX: Final = 10.0
