@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hanse.ngsild.entity import Change, Entity
 from hanse.ngsild.query import EntityQuery
-from hanse.node.store import SaveChange, Store, staging
+from hanse.node.store import SaveChange, Store, filing
+from hanse.node.store.filing import CALM_CHANGED_MAX, CALM_NEW_MAX, unfiled
 from hanse.node.store.indexing import BOOLEAN, INSTANT, NUMBER, OTHER, TEXT, TEXT_MAX, facts, moment_key
 
 values = st.one_of(
@@ -57,7 +58,8 @@ def _index_rows(store: Store) -> list[Any]:
             read(
                 """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7 AND length(f.value) = 8, NULL, f.value), t.types, f.shape,
                 typeof(f.value)
-                FROM facts AS f JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
+                FROM (SELECT * FROM facts UNION ALL SELECT * FROM facts_new) AS f
+                JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
                 JOIN type_sets AS t ON t.id = f.type_set"""
             ).fetchall(),
             key=repr,
@@ -66,28 +68,37 @@ def _index_rows(store: Store) -> list[Any]:
         read(
             """SELECT e.id, a.name, p.west, p.east, p.south, p.north FROM places AS p JOIN entities AS e ON e.n = p.entity
             JOIN names AS a ON a.id = p.name
-            JOIN facts AS f ON f.key = p.name * 8 + 7 AND f.entity = p.entity
+            JOIN (SELECT * FROM facts UNION ALL SELECT * FROM facts_new) AS f ON f.key = p.name * 8 + 7 AND f.entity = p.entity
             AND hex(substr(f.value, 1, 8)) = printf('%016X', p.id)
             ORDER BY 1, 2, 3, 4, 5, 6"""
         ).fetchall(),
-        read("SELECT (SELECT count(*) FROM facts), (SELECT count(*) FROM scopes), (SELECT count(*) FROM places)").fetchone(),
+        read(
+            """SELECT (SELECT count(*) FROM facts) + (SELECT count(*) FROM facts_new), (SELECT count(*) FROM scopes),
+            (SELECT count(*) FROM places)"""
+        ).fetchone(),
     ]
 
 
 def _assert_filed(store: Store) -> None:
-    """By value are just those facts that are said to be."""
-    filed = "SELECT key, value, entity FROM facts WHERE entity <= (SELECT upto FROM facts_filed) OR typeof(value) = 'blob'"
-    both = [sorted(store.reader.execute(rows), key=repr) for rows in (filed, "SELECT key, value, entity FROM facts_by_value")]
-    assert both[0] == both[1]
+    """By value are just those facts that are filed, but for what has changed since."""
+    read = store.reader.execute
+    by_value = set(read("SELECT key, value, entity FROM facts_by_value"))
+    for key, value, entity, is_there in read("SELECT key, value, entity, is_there FROM facts_changed ORDER BY rowid"):
+        (by_value.add if is_there else by_value.discard)((key, value, entity))
+    assert by_value == set(read("SELECT key, value, entity FROM facts"))
+    upto, *_ = unfiled(store.reader)
+    assert read("SELECT count(*) FROM facts WHERE entity > ?", (upto,)).fetchone() == (0,)
+    assert read("SELECT count(*) FROM facts_new WHERE entity <= ?", (upto,)).fetchone() == (0,)
 
 
-@pytest.fixture(params=[1, 2, staging.UNFILED_CALM_MAX], ids="unfiled_max={}".format)
-def unfiled_max(request: pytest.FixtureRequest) -> Iterator[int]:
-    """How many new entities may wait to be filed by value."""
+@pytest.fixture(params=[(1, 1), (2, 5), (2, CALM_CHANGED_MAX), (CALM_NEW_MAX, CALM_CHANGED_MAX)], ids="unfiled_max={}".format)
+def unfiled_max(request: pytest.FixtureRequest) -> Iterator[tuple[int, int]]:
+    """How many new entities, and how many changed facts, may wait to be filed."""
+    new, changed = request.param
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(staging, "UNFILED_CALM_MAX", request.param)
-        patch.setattr(staging, "UNFILED_MAX", request.param)
-        yield request.param
+        patch.setattr(filing, "CALM_NEW_MAX", new)
+        patch.setattr(filing, "CALM_CHANGED_MAX", changed)
+        yield new, changed
 
 
 @pytest.mark.usefixtures("unfiled_max")
@@ -136,11 +147,13 @@ def test_facts_are_what_filters_see() -> None:
     assert early < moment_key(1 << 62) < late
 
 
-def test_values_are_found_whether_they_are_filed_or_not(unfiled_max: int) -> None:
+def test_values_are_found_whether_they_are_filed_or_not(unfiled_max: tuple[int, int]) -> None:
     def made(number: int, value: int) -> Entity:
         values = {"urn:n": value, "urn:t": f"t{value}", "urn:m": f"2020-01-{value + 1:02}"}
         attributes = {name: [{"type": "Property", "value": one}] for name, one in values.items()}
         return Entity(id=f"urn:x:{number}", types=("T",), attributes=attributes, created_at="2020", modified_at=f"2020-{value}")
+
+    waits = {(1, 1): (False, False), (2, CALM_CHANGED_MAX): (True, True), (CALM_NEW_MAX, CALM_CHANGED_MAX): (True, False)}
 
     async def run() -> None:
         store = Store.open(None)
@@ -153,13 +166,36 @@ def test_values_are_found_whether_they_are_filed_or_not(unfiled_max: int) -> Non
                 await store.submit(SaveChange(Change("updated", "2020-01-02T00:00:00Z", before, now[number]), "update"))
             for number in (1, 5):
                 await store.submit(SaveChange(Change("deleted", "2020-01-03T00:00:00Z", now.pop(number), None), "delete"))
-            (filed,) = store.reader.execute("SELECT upto FROM facts_filed").fetchone()
-            assert filed == (7 // unfiled_max) * unfiled_max
+            waiting = unfiled(store.reader)
+            assert unfiled_max not in waits or (waiting.new > 0, waiting.changed > 0) == waits[unfiled_max]
             _assert_filed(store)
             for value in range(10):
                 expected = [entity.id for entity in now.values() if entity.attributes["urn:n"][0]["value"] == value]
                 for q in (f"urn:n=={value}", f'urn:t=="t{value}"', f"urn:m==2020-01-{value + 1:02}"):
                     assert await store.ids(EntityQuery(q=q)) == expected, q
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+def test_facts_are_filed_when_nobody_writes() -> None:
+    async def run() -> None:
+        store = Store.open(None)
+        try:
+            made = [
+                Entity(id=f"urn:x:{n}", types=("T",), attributes={"urn:n": [{"type": "Property", "value": n}]})
+                for n in range(300)
+            ]
+            await asyncio.gather(
+                *(store.submit(SaveChange(Change("created", "2020-01-01T00:00:00Z", None, entity), "create")) for entity in made)
+            )
+            assert unfiled(store.reader).new == len(made)
+            async with asyncio.timeout(30):
+                while unfiled(store.reader).new:  # noqa: ASYNC110  nobody tells
+                    await asyncio.sleep(0.05)
+            assert store.reader.execute("SELECT count(*) FROM facts_new").fetchone() == (0,)
+            assert await store.ids(EntityQuery(q="urn:n>=298")) == ["urn:x:298", "urn:x:299"]
         finally:
             await store.close()
 

@@ -30,7 +30,8 @@ SAID: dict[str, Any] = msgspec.json.decode((OLD / "said.json").read_bytes())
 IDS = [evolution["id"] for evolution in SAID["past"]]
 _INDEXES = (
     """SELECT e.id, a.name, f.key % 8, iif(f.key % 8 = 7 AND length(f.value) = 8, NULL, f.value), t.types, f.shape
-    FROM facts AS f JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
+    FROM (SELECT * FROM facts UNION ALL SELECT * FROM facts_new) AS f
+    JOIN entities AS e ON e.n = f.entity JOIN names AS a ON a.id = f.key / 8
     JOIN type_sets AS t ON t.id = f.type_set""",
     "SELECT e.id, p.west, p.east, p.south, p.north FROM places AS p JOIN entities AS e ON e.n = p.entity",
     "SELECT e.id, s.scope FROM scopes AS s JOIN entities AS e ON e.n = s.entity",

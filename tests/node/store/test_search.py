@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hanse.ngsild.entity import DEFAULT_VOCAB, LOCATION, Change, Entity
 from hanse.ngsild.errors import TooComplexQuery
 from hanse.ngsild.geo import GeoQuery
 from hanse.ngsild.ordering import order_entities
 from hanse.ngsild.query import EntityQuery, EntitySelector, Order, matches
-from hanse.node.store import SaveChange, Store, plan
+from hanse.node.store import SaveChange, Store, filing, plan
+from hanse.node.store.filing import CALM_CHANGED_MAX, CALM_NEW_MAX
 from hanse.node.store.patterns import literal_prefix
 
 A, B, C, PLACE = DEFAULT_VOCAB + "a", DEFAULT_VOCAB + "b", DEFAULT_VOCAB + "c", DEFAULT_VOCAB + "place"
@@ -135,14 +137,25 @@ queries = st.builds(
 
 
 async def _filled(store: Store, found: list[Entity]) -> None:
-    for entity in found:
-        await store.submit(SaveChange(Change("created", entity.created_at, None, entity), "create"))
+    """All are created; every other one is at first as the one before it, and some changes come when others were long ago."""
+    changes = []
+    for number, entity in enumerate(found):
+        first = entity
+        if number % 2:
+            first = replace(entity, attributes=found[number - 1].attributes, modified_at=entity.created_at)
+            changes.append(Change("updated", entity.created_at, first, entity))
+        await store.submit(SaveChange(Change("created", entity.created_at, None, first), "create"))
+    for change in changes:
+        await store.submit(SaveChange(change, "update"))
 
 
 @pytest.mark.parametrize("few", [2_000, 0])
+@pytest.mark.parametrize("unfiled", [(1, 1), (2, CALM_CHANGED_MAX), (CALM_NEW_MAX, CALM_CHANGED_MAX)], ids=str)
 @settings(max_examples=60, deadline=None)
 @given(found=entities(), asked=st.lists(queries, min_size=1, max_size=8))
-def test_answers_are_those_of_the_plain_meaning(few: int, found: list[Entity], asked: list[EntityQuery]) -> None:
+def test_answers_are_those_of_the_plain_meaning(
+    few: int, unfiled: tuple[int, int], found: list[Entity], asked: list[EntityQuery]
+) -> None:
     async def run() -> None:
         store = Store.open(None)
         try:
@@ -157,6 +170,8 @@ def test_answers_are_those_of_the_plain_meaning(few: int, found: list[Entity], a
             await store.close()
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filing, "CALM_NEW_MAX", unfiled[0])
+        patch.setattr(filing, "CALM_CHANGED_MAX", unfiled[1])
         patch.setattr(plan, "FEW", few)
         patch.setattr(plan, "VERY_FEW", few and 2)
         patch.setattr(plan, "TYPE_LEADS_MAX", few)

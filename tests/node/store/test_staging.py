@@ -11,8 +11,8 @@ from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.node.store import SaveChange, Writer
 from hanse.node.store.connection import open_writer
 from hanse.node.store.history import ensure
+from hanse.node.store.inserting import ROWS_AT_ONCE
 from hanse.node.store.schema import migrate
-from hanse.node.store.staging import ROWS_AT_ONCE
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_every_row_of_a_batch_is_written_in_order(writer: Writer, count: int) ->
     ids = [f"urn:x:{number}" for number in range(count)]
     save(writer, *(made(id_, {"value": number}) for number, id_ in enumerate(ids)))
     assert writer.execute("SELECT id FROM entities ORDER BY n").fetchall() == [(id_,) for id_ in ids]
-    assert writer.execute("SELECT value FROM facts ORDER BY entity").fetchall() == [(number,) for number in range(count)]
+    assert writer.execute("SELECT value FROM facts_new ORDER BY entity").fetchall() == [(number,) for number in range(count)]
     assert writer.execute("SELECT seq, entity FROM history ORDER BY seq").fetchall() == list(enumerate(ids, 1))
     assert writer.execute("SELECT first_seq, entity FROM log ORDER BY offset").fetchall() == list(enumerate(ids, 1))
     assert sorted(writer.execute("SELECT id FROM temporal_entities")) == sorted((id_,) for id_ in ids)

@@ -30,7 +30,8 @@ NAMES = [DEFAULT_VOCAB + name for name in "abcd"]
 BROKEN = PutDocument("k", "x", None)  # type: ignore[arg-type]  # which the database refuses
 TABLES = {
     "entities": "SELECT id, document, expires_us FROM entities ORDER BY id",
-    "facts": """SELECT n.name, f.key % 8, e.id, CASE f.key % 8 WHEN 7 THEN 0 ELSE f.value END, f.shape FROM facts AS f
+    "facts": """SELECT n.name, f.key % 8, e.id, CASE f.key % 8 WHEN 7 THEN 0 ELSE f.value END, f.shape
+        FROM (SELECT * FROM facts UNION ALL SELECT * FROM facts_new) AS f
         JOIN names AS n ON n.id = f.key / 8 JOIN entities AS e ON e.n = f.entity ORDER BY 1, 2, 3, 4""",
     "places": "SELECT west, east, south, north FROM places ORDER BY 1, 2, 3, 4",
     "scopes": "SELECT s.scope, e.id FROM scopes AS s JOIN entities AS e ON e.n = s.entity ORDER BY 1, 2",

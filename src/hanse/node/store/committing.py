@@ -23,6 +23,7 @@ from hanse.ngsild.entity import Entity
 from hanse.ngsild.errors import TooManyPending
 from hanse.node.settings import StoreSection
 from hanse.node.store.batch import BatchWriter, CommitFailed, builds_on_failure, failure_of
+from hanse.node.store.filing import CALM_NEW_MAX, FileFacts
 from hanse.node.store.handing_over import WritingProcess
 from hanse.node.store.schema import StoreError
 from hanse.node.store.submission import Place, Submission, taken_out
@@ -34,6 +35,7 @@ BUSY_WRITES: Final = 1_000  # in a second: worth a process of its own
 EARLY: Final = 14  # submissions that are worth a batch: the other process gets them before the loop has heard all requests
 AGAIN_S: Final = 60.0  # after one was lost
 IDLE_S: Final = 60.0  # without a write, after which it ends
+CALM_S: Final = 0.2  # without a write, after which what waits to be filed is
 PROCESSES_MAX: Final = len(os.sched_getaffinity(0)) - 1  # of all stores of a node: the node itself needs a processor
 
 log = structlog.get_logger("hanse.store")
@@ -69,6 +71,8 @@ class Committer:
         self._writes = 0
         self._may_leave = settings.writer_process != "never"
         self._not_before = 0.0
+        self._unfiled = 0  # writes since facts were last filed because nobody wrote
+        self._calm: asyncio.TimerHandle | None = None
 
     def submit(self, writes: tuple[Write, ...]) -> asyncio.Future[Any]:
         if self._closed:
@@ -197,6 +201,20 @@ class Committer:
         if self._waiting and not self._closed:
             # futures are resolved first: who hears of a commit may have more to write
             self._call(self._waiting[0].loop)
+        elif self._unfiled >= CALM_NEW_MAX and self._calm is None and submissions:
+            loop = submissions[-1].loop
+            self._calm = loop.call_later(CALM_S, self._file, self.commits)
+
+    def _file(self, commits: int) -> None:
+        """Facts, if nobody has written meanwhile."""
+        self._calm = None
+        if self._closed or self.pending:
+            return
+        if self.commits > commits:
+            self._calm = asyncio.get_running_loop().call_later(CALM_S, self._file, self.commits)
+            return
+        self._unfiled = 0
+        self.submit((FileFacts(),)).add_done_callback(asyncio.Future.exception)  # the next one will try again
 
     def _fail_dependants(self, ids: set[str]) -> None:
         if not ids:
@@ -209,6 +227,7 @@ class Committer:
 
     def _settle(self, submission: Submission, large: set[str]) -> None:
         self.pending -= len(submission.writes)
+        self._unfiled += len(submission.writes)
         error, overlay = submission.error, self.overlay
         for id_ in submission.ids:
             newest = overlay.get(id_)

@@ -26,6 +26,7 @@ class AttributeInfo(Struct):
     types: set[str]  # of the entities that have it
 
 
+_TABLES = ("facts", "facts_new")
 _ALIVE = "NOT IN (SELECT n FROM entities WHERE expires_us <= ?)"
 
 
@@ -62,18 +63,31 @@ def _type_sets(connection: sqlite3.Connection) -> dict[int, set[str]]:
 def _kinds(connection: sqlite3.Connection) -> list[tuple[str, int, str]]:
     """Which attributes, of which kinds, entities with these types have."""
     rows = connection.execute(
-        f"""SELECT a.name, f.type_set, f.shape FROM (SELECT DISTINCT key / {KINDS} AS name, type_set, shape FROM facts
-        WHERE entity {_ALIVE}) AS f JOIN names AS a ON a.id = f.name""",
-        (now_us(),),
+        " UNION ".join(
+            f"""SELECT a.name, f.type_set, f.shape FROM (SELECT DISTINCT key / {KINDS} AS name, type_set, shape FROM {table}
+            WHERE entity {_ALIVE}) AS f JOIN names AS a ON a.id = f.name"""
+            for table in _TABLES
+        ),
+        (now_us(),) * len(_TABLES),
     )
     return [(name, type_set, SHAPE_NAMES.get(shape, "Property")) for name, type_set, shape in rows]
 
 
 def _counts(connection: sqlite3.Connection) -> list[tuple[str, int]]:
-    """How many entities have each attribute: values of one kind are counted as they lie, of several kinds entity by entity."""
+    """How many entities have each attribute."""
+    found: dict[int, int] = {}
+    for table in _TABLES:  # what an entity has is in one of them
+        for number, count in _counts_in(connection, table):
+            found[number] = found.get(number, 0) + count
+    name = "SELECT name FROM names WHERE id = ?"
+    return [(connection.execute(name, (number,)).fetchone()[0], count) for number, count in found.items()]
+
+
+def _counts_in(connection: sqlite3.Connection, table: str) -> list[tuple[int, int]]:
+    """By number of the name: values of one kind are counted as they lie, of several kinds entity by entity."""
     at = now_us()
     rows = connection.execute(
-        f"SELECT key, count(*) FROM (SELECT DISTINCT key, entity FROM facts WHERE entity {_ALIVE}) GROUP BY key", (at,)
+        f"SELECT key, count(*) FROM (SELECT DISTINCT key, entity FROM {table} WHERE entity {_ALIVE}) GROUP BY key", (at,)
     ).fetchall()
     keys: dict[int, list[tuple[int, int]]] = {}
     for key, count in rows:
@@ -84,8 +98,7 @@ def _counts(connection: sqlite3.Connection) -> list[tuple[str, int]]:
         if len(counted) > 1:
             listed = ",".join(str(key) for key, _ in counted)
             (count,) = connection.execute(
-                f"SELECT count(DISTINCT entity) FROM facts WHERE key IN ({listed}) AND entity {_ALIVE}", (at,)
+                f"SELECT count(DISTINCT entity) FROM {table} WHERE key IN ({listed}) AND entity {_ALIVE}", (at,)
             ).fetchone()
-        (name,) = connection.execute("SELECT name FROM names WHERE id = ?", (number,)).fetchone()
-        found.append((name, count))
+        found.append((number, count))
     return found

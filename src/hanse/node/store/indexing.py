@@ -19,7 +19,8 @@ from hanse.filters.values import number_value, temporal_value
 from hanse.ngsild.entity import VALUE_MEMBER
 from hanse.ngsild.geo import Box, geometry_box
 from hanse.node.store.cells import CELL_BYTES, cell
-from hanse.node.store.staging import FactKey, Row
+from hanse.node.store.filing import FactKey
+from hanse.node.store.inserting import Row
 
 if TYPE_CHECKING:
     from hanse.ngsild.entity import Attributes, Entity, Instance

@@ -8,7 +8,7 @@ from typing import Final
 from hanse.filters.paths import parse_path
 from hanse.ngsild.query import ENTITY_MEMBERS, Order
 from hanse.node.store.indexing import BOOLEAN, KINDS, NUMBER, TEXT
-from hanse.node.store.sql import Sql, name_number
+from hanse.node.store.sql import Facts, Sql
 
 # ruff: noqa: S608
 
@@ -17,31 +17,33 @@ _COLUMNS: Final = {"id": "e.id", "createdAt": "nullif(e.created_at, '')", "modif
 
 def order_sql(connection: sqlite3.Connection, orders: tuple[Order, ...]) -> Sql | None:
     """What comes behind ORDER BY; None: some order is not for SQL."""
+    facts = Facts(connection)
     terms = []
     for order in orders:
-        term = _term(connection, order)
+        term = _term(facts, order)
         if term is None:
             return None
         terms.append(f"{term} {'DESC' if order.descending else 'ASC'} NULLS LAST")
     return Sql(", ".join([*terms, "e.id"]))
 
 
-def _term(connection: sqlite3.Connection, order: Order) -> str | None:
+def _term(facts: Facts, order: Order) -> str | None:
     path = parse_path(order.path)
     if order.collation is not None or order.near is not None or path.inner or len(path.names) > 1:
         return None
     name = path.names[0]
     if name in ENTITY_MEMBERS:
         return _COLUMNS.get(name)
-    number = name_number(connection, name)
+    number = facts.number(name)
     if number is None:
         return "NULL"
     base = number * KINDS
     best = "max" if order.descending else "min"
     boolean = f"CASE {best}(value) WHEN 0 THEN x'00' WHEN 1 THEN x'01' END"  # blobs come behind texts, as booleans do
-    kinds = [
-        f"(SELECT {best}(value) FROM facts WHERE key = {base + NUMBER} AND entity = e.n)",
-        f"(SELECT {best}(value) FROM facts WHERE key = {base + TEXT} AND entity = e.n)",
-        f"(SELECT {boolean} FROM facts WHERE key = {base + BOOLEAN} AND entity = e.n)",
+    kinds = [(NUMBER, f"{best}(value)"), (TEXT, f"{best}(value)"), (BOOLEAN, boolean)]
+    values = [
+        f"(SELECT {value} FROM {table} WHERE key = {base + kind} AND entity = e.n)"
+        for kind, value in (reversed(kinds) if order.descending else kinds)
+        for table in facts.tables
     ]
-    return f"coalesce({', '.join(reversed(kinds) if order.descending else kinds)})"
+    return f"coalesce({', '.join(values)})"

@@ -23,6 +23,7 @@ from hanse.node.store.checks import Check, document_check, quality_check
 from hanse.node.store.patterns import literal_prefix
 from hanse.node.store.sql import (
     Condition,
+    Facts,
     Sql,
     geo_condition,
     has_attribute,
@@ -58,17 +59,18 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int, measure: 
     selection = _Selection(connection, query.selectors)
     if selection.sets is not None and not selection.sets:
         return NOTHING_MATCHES
+    facts = Facts(connection)
     conditions: list[Condition] = []
     if query.attrs:
-        conditions.append(has_attribute(connection, query.attrs))
+        conditions.append(has_attribute(facts, query.attrs))
     rest_q, rest_scope = False, ""
     if query.q:
         for node in compile_q(query.q).conjuncts:
-            condition = q_condition(connection, node)
+            condition = q_condition(facts, node)
             if condition is None or _orders_texts(node):
                 rest_q = True
                 if isinstance(node, Pattern):
-                    condition = pattern_condition(connection, node, len(selection.patterns))
+                    condition = pattern_condition(facts, node, len(selection.patterns))
                     selection.patterns.append(node.pattern)
             if condition is not None:
                 conditions.append(condition)
@@ -79,13 +81,13 @@ def plan(connection: sqlite3.Connection, query: EntityQuery, now: int, measure: 
         else:
             conditions.append(condition)
     if query.geo is not None:
-        conditions.append(geo_condition(connection, query.geo))
+        conditions.append(geo_condition(facts, query.geo))
     quality = None
     if query.quality:  # SQL knows who has the attributes; how good they are only documents say
-        conditions += [has_attribute(connection, (name,)) for name in sorted(quality_attributes(query.quality) or ())]
+        conditions += [has_attribute(facts, (name,)) for name in sorted(quality_attributes(query.quality) or ())]
         quality = quality_check(query.quality, measure, to_text(now))
     check = document_check(query.q if rest_q else "", rest_scope, quality)
-    return _Planner(connection, selection, conditions, check, now).plan()
+    return _Planner(facts, selection, conditions, check, now).plan()
 
 
 def _orders_texts(node: Node) -> bool:
@@ -139,10 +141,9 @@ def _named(selectors: object) -> Sql | None:
 
 
 class _Planner:
-    def __init__(
-        self, connection: sqlite3.Connection, selection: _Selection, conditions: list[Condition], check: Check | None, now: int
-    ) -> None:
-        self.connection = connection
+    def __init__(self, facts: Facts, selection: _Selection, conditions: list[Condition], check: Check | None, now: int) -> None:
+        self.facts = facts
+        self.connection = connection = facts.connection
         self.selection = selection
         self.conditions = conditions
         self.check = check
@@ -203,10 +204,9 @@ class _Planner:
         types = f" AND f.type_set IN ({numbers(selection.sets)})" if selection.sets is not None else ""
         join = " CROSS JOIN entities AS e ON e.n = f.entity" if needs_entity else ""
         conditions = f"{leader.column.text}{types} AND {where.text}"
-        return Sql(
-            f"SELECT DISTINCT f.entity AS n FROM facts AS f{join} WHERE {conditions} ORDER BY f.entity",
-            leader.column.values + where.values,
-        )
+        tables = self.facts.tables
+        read = [f"SELECT DISTINCT f.entity AS n FROM {table} AS f{join} WHERE {conditions}" for table in tables]
+        return Sql(" UNION ALL ".join(read) + " ORDER BY 1", (leader.column.values + where.values) * len(tables))
 
     def _along_entities(self) -> Sql:
         where = self._where("e.n", None, has_types=False)

@@ -2,12 +2,12 @@
 
 `entities` holds every entity as one JSON document, numbered in order of creation. `facts` says what its attributes are
 worth, for queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by
-`facts_by_value`, in order of values. It carries the number of the entity's set of types, so that a column is read for
-entities of some types alone. Points are found by `facts_by_value`, too, since their values begin with
-their cells (cells.py); `places` is the R*Tree of the other geometries. `history`, `log`, `deliveries`
-and `dead_letters` only grow and are trimmed from their old ends; a log record refers to rows of history, so that nothing is
-kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on after a crash. Everything
-else that the node keeps is a document of some kind.
+`facts_by_value`, in order of values; what is new or changed comes there by way of lists (filing.py). It carries the number of
+the entity's set of types, so that a column is read for entities of some types alone. Points are found by `facts_by_value`,
+too, since their values begin with their cells (cells.py); `places` is the R*Tree of the other geometries. `history`, `log`,
+`deliveries` and `dead_letters` only grow and are trimmed from their old ends; a log record refers to rows of history, so that
+nothing is kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on after a crash.
+Everything else that the node keeps is a document of some kind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 from hanse.node.store.indexing import KINDS, PLACE, point_value
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 _TABLES: Final = """
 CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -192,8 +192,24 @@ CREATE TABLE facts_filed(id INTEGER PRIMARY KEY CHECK (id = 1), upto INTEGER NOT
 INSERT INTO facts_filed SELECT 1, coalesce(max(n), 0) FROM entities;
 """
 
+_NEW_FACTS: Final = """
+-- facts wait to be filed (filing.py); so far some had waited in `facts` itself
+INSERT INTO facts_by_value SELECT key, value, entity FROM facts
+    WHERE entity > (SELECT upto FROM facts_filed) AND typeof(value) <> 'blob' ORDER BY 1, 2, 3;
+UPDATE facts_filed SET upto = max(upto, coalesce((SELECT max(n) FROM entities), 0));
+CREATE TABLE facts_new(
+    key INTEGER NOT NULL,
+    entity INTEGER NOT NULL,
+    value NOT NULL,
+    type_set INTEGER NOT NULL,
+    shape INTEGER NOT NULL,
+    PRIMARY KEY(entity, key, value)
+) WITHOUT ROWID;
+CREATE TABLE facts_changed(key INTEGER NOT NULL, entity INTEGER NOT NULL, value NOT NULL, is_there INTEGER NOT NULL);
+"""
+
 # what takes a database of the version before to the version at this place; the first one makes everything
-_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS, _BY_VALUE)
+_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS, _BY_VALUE, _NEW_FACTS)
 
 
 _NUMBERED_POINT: Final = Struct(">qdd")  # how a point was a fact before version 4: its number in the R*Tree came first

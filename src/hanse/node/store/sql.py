@@ -3,6 +3,8 @@
 A condition can be asked in two ways: of one entity (`probe`, an expression in which {n} stands for its number), and as a list of
 all entities that satisfy it (`candidates`, a SELECT of their numbers, some perhaps twice). One that is a single range of values
 of one attribute can also be read in order of entities (`column`).
+
+Facts are asked for where they are by now (`Facts`): nearly all in the indexes, some in the lists of what waits (filing.py).
 """
 
 from __future__ import annotations
@@ -47,16 +49,55 @@ class Condition(Struct, frozen=True):
 NEVER: Final = Condition(Sql("0"), Sql("SELECT 0 WHERE 0"))
 
 
+class Facts:
+    """The tables to look at: if there is nothing in the lists of what is not filed yet, nobody asks there."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        some_new, some_changed = connection.execute(
+            "SELECT EXISTS (SELECT 1 FROM facts_new), EXISTS (SELECT 1 FROM facts_changed)"
+        ).fetchone()
+        self.tables = ("facts", "facts_new") if some_new else ("facts",)
+        self.some_changed = bool(some_changed)
+
+    def number(self, name: str) -> int | None:
+        row = self.connection.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else None
+
+    def probe(self, condition: Sql) -> Sql:
+        """Whether an entity has a fact like that."""
+        asked = [Sql(f"EXISTS (SELECT 1 FROM {table} WHERE entity = {{n}} AND {condition.text})") for table in self.tables]
+        return Sql(joined(asked, " OR ").text, condition.values * len(asked))
+
+    def having(self, keys: str) -> Sql:
+        """Those that have a fact with one of the keys."""
+        return _union([Sql(f"SELECT entity FROM {table} WHERE key IN ({keys})") for table in self.tables])
+
+    def by_value(self, key: int, condition: Sql, found: Sql | None = None) -> Sql:
+        """Those whose fact of that key is like that. `found`: how the index finds them, if there is a better way."""
+        if found is None:
+            found = Sql(f"SELECT f.entity FROM facts_by_value AS f WHERE f.key = {key} AND {condition.text}", condition.values)
+        parts = [found]
+        if self.some_changed:
+            changed = f"(SELECT entity FROM facts_changed WHERE key = {key})"
+            parts = [Sql(f"{found.text} AND f.entity NOT IN {changed}", found.values)]
+            here = f"SELECT f.entity FROM facts AS f WHERE f.key = {key} AND f.entity IN {changed} AND {condition.text}"
+            parts.append(Sql(here, condition.values))
+        if len(self.tables) > 1:
+            new = f"SELECT f.entity FROM facts_new AS f WHERE f.key = {key} AND {condition.text}"
+            parts.append(Sql(new, condition.values))
+        return _union(parts)
+
+
+def _union(parts: list[Sql]) -> Sql:
+    return Sql(" UNION ALL ".join(part.text for part in parts), tuple(value for part in parts for value in part.values))
+
+
 def joined(parts: Iterable[Sql], sign: str) -> Sql:
     listed = list(parts)
     if len(listed) == 1:
         return listed[0]
     return Sql("(" + sign.join(part.text for part in listed) + ")", tuple(value for part in listed for value in part.values))
-
-
-def name_number(connection: sqlite3.Connection, name: str) -> int | None:
-    row = connection.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
-    return row[0] if row else None
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -66,10 +107,10 @@ def numbers(values: Iterable[int]) -> str:
 # --- q ---------------------------------------------------------------------------------------------------------------------
 
 
-def q_condition(connection: sqlite3.Connection, node: Node) -> Condition | None:
+def q_condition(facts: Facts, node: Node) -> Condition | None:
     """None: SQL cannot say it exactly."""
     if isinstance(node, Joined):
-        parts = [q_condition(connection, part) for part in node.parts]
+        parts = [q_condition(facts, part) for part in node.parts]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
             return None
@@ -79,12 +120,12 @@ def q_condition(connection: sqlite3.Connection, node: Node) -> Condition | None:
     path = node.path
     if isinstance(node, Pattern) or path.inner or len(path.names) != 1 or path.names[0] in ENTITY_MEMBERS:
         return None
-    number = name_number(connection, path.names[0])
+    number = facts.number(path.names[0])
     if number is None:
         return Condition(Sql("1")) if isinstance(node, Exists) and node.negated else NEVER
     base = number * KINDS
     if isinstance(node, Exists):
-        some = _has_any(base + kind for kind in _VALUE_KINDS)
+        some = _has_any(facts, (base + kind for kind in _VALUE_KINDS))
         return Condition(Sql(f"(NOT {some.probe.text})", some.probe.values)) if node.negated else some
     ranges = []
     for interval in node.intervals:
@@ -92,26 +133,26 @@ def q_condition(connection: sqlite3.Connection, node: Node) -> Condition | None:
         if found is None:
             return None
         ranges.append(found)
-    inside = either([_in_range(key, condition) for key, condition in ranges])
+    inside = either([_in_range(facts, key, condition) for key, condition in ranges])
     if not node.negated:
         return inside
-    some = _has_any(base + kind for kind in _VALUE_KINDS)
+    some = _has_any(facts, (base + kind for kind in _VALUE_KINDS))
     return Condition(Sql(f"(NOT {inside.probe.text} AND {some.probe.text})", inside.probe.values + some.probe.values))
 
 
-def pattern_condition(connection: sqlite3.Connection, node: Pattern, number: int) -> Condition | None:
+def pattern_condition(facts: Facts, node: Pattern, number: int) -> Condition | None:
     """Those whose texts may match pattern `number` of the query: of long ones the index knows the beginning only."""
     path = node.path
     if node.negated or path.inner or len(path.names) != 1 or path.names[0] in ENTITY_MEMBERS:
         return None
-    name = name_number(connection, path.names[0])
+    name = facts.number(path.names[0])
     if name is None:
         return NEVER
     key = name * KINDS + TEXT
     may_match = f"(length({{value}}) > {TEXT_MAX} OR text_matches({number}, {{value}}))"
     inside, column = may_match.replace("{value}", "value"), may_match.replace("{value}", "f.value")
     return Condition(
-        Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {inside})"),
+        facts.probe(Sql(f"key = {key} AND {inside}")),
         column=Sql(f"f.key = {key} AND {column}"),
     )
 
@@ -120,9 +161,7 @@ def either(parts: list[Condition]) -> Condition:
     if len(parts) == 1:
         return parts[0]
     lists = [part.candidates for part in parts if part.candidates is not None]
-    listed = Sql(
-        " UNION ALL ".join(f"SELECT * FROM ({one.text})" for one in lists), tuple(v for one in lists for v in one.values)
-    )
+    listed = _union([Sql(f"SELECT * FROM ({one.text})", one.values) for one in lists])
     is_exact = all(part.is_exact for part in parts)
     probe = joined((part.probe for part in parts), " OR ")
     return Condition(probe, listed if len(lists) == len(parts) else None, is_exact=is_exact)
@@ -135,31 +174,23 @@ def _all(parts: list[Condition]) -> Condition:
     return Condition(joined((part.probe for part in parts), " AND "), listed, is_exact=False)
 
 
-def has_attribute(connection: sqlite3.Connection, names: Iterable[str]) -> Condition:
+def has_attribute(facts: Facts, names: Iterable[str]) -> Condition:
     """It has one of these attributes, with a value or without."""
-    known = [number for number in (name_number(connection, name) for name in names) if number is not None]
-    return _has_any(number * KINDS + kind for number in known for kind in range(KINDS)) if known else NEVER
+    known = [number for number in map(facts.number, names) if number is not None]
+    return _has_any(facts, (number * KINDS + kind for number in known for kind in range(KINDS))) if known else NEVER
 
 
-def _has_any(keys: Iterable[int]) -> Condition:
+def _has_any(facts: Facts, keys: Iterable[int]) -> Condition:
     listed = numbers(keys)
-    return Condition(
-        Sql(f"EXISTS (SELECT 1 FROM facts WHERE key IN ({listed}) AND entity = {{n}})"),
-        Sql(f"SELECT entity FROM facts WHERE key IN ({listed})"),
-    )
+    return Condition(facts.probe(Sql(f"key IN ({listed})")), facts.having(listed))
 
 
-def _in_range(key: int, condition: Sql) -> Condition:
+def _in_range(facts: Facts, key: int, condition: Sql) -> Condition:
     inside = condition.text.replace("?value", "value")
     column = condition.text.replace("?value", "+f.value")
     return Condition(
-        Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {inside})", condition.values),
-        Sql(
-            f"""SELECT entity FROM facts_by_value WHERE key = {key} AND {inside} UNION ALL
-            SELECT entity FROM facts WHERE key = {key} AND entity > (SELECT upto FROM facts_filed)
-            AND typeof(value) <> 'blob' AND {inside}""",
-            condition.values * 2,
-        ),
+        facts.probe(Sql(f"key = {key} AND {inside}", condition.values)),
+        facts.by_value(key, Sql(condition.text.replace("?value", "f.value"), condition.values)),
         Sql(f"f.key = {key} AND {column}", condition.values),
     )
 
@@ -208,8 +239,9 @@ def type_sets(connection: sqlite3.Connection, types: TypeQuery) -> set[int]:
 def _sets_with_all(connection: sqlite3.Connection, types: tuple[str, ...]) -> set[int]:
     common: set[int] | None = None
     for name in types:
-        number = name_number(connection, name)
-        rows = connection.execute("SELECT type_set FROM type_set_members WHERE type = ?", (number,)).fetchall()
+        rows = connection.execute(
+            "SELECT type_set FROM type_set_members WHERE type = (SELECT id FROM names WHERE name = ?)", (name,)
+        ).fetchall()
         found = {type_set for (type_set,) in rows}
         common = found if common is None else common & found
         if not common:
@@ -251,30 +283,32 @@ def _known_scopes(connection: sqlite3.Connection) -> list[str] | None:
     return None if len(rows) > _SCOPES_KNOWN_MAX else [scope for (scope,) in rows]
 
 
-def geo_condition(connection: sqlite3.Connection, geo: GeoQuery) -> Condition:
+def geo_condition(facts: Facts, geo: GeoQuery) -> Condition:
     """Points say themselves where they are; of other geometries the document is asked."""
     bounds = geo_bounds(geo)
-    number = name_number(connection, geo.geoproperty)
+    number = facts.number(geo.geoproperty)
     if number is None:
         return NEVER
     key = number * KINDS + PLACE
     of_document = "(SELECT geo_matches(document) FROM entities WHERE n = {n})"
     matches = f"CASE place_matches({{value}}) WHEN 1 THEN 1 WHEN 0 THEN 0 ELSE {of_document} END"
-    probe = Sql(f"EXISTS (SELECT 1 FROM facts WHERE key = {key} AND entity = {{n}} AND {matches.replace('{value}', 'value')})")
-    of_fact = matches.format(value="f.value", n="f.entity")
-    column = Sql(f"f.key = {key} AND {of_fact}")
+    probe = facts.probe(Sql(f"key = {key} AND {matches.replace('{value}', 'value')}"))
+    of_fact = Sql(matches.format(value="f.value", n="f.entity"))
+    column = Sql(f"f.key = {key} AND {of_fact.text}")
     if bounds is None:
         return Condition(probe, column=column)
     ranges = [cells for box in bounds for cells in cover(box)]
-    points = f"""SELECT f.entity FROM (VALUES {", ".join(["(?, ?)"] * len(ranges))}) AS r
+    within = f"""SELECT f.entity FROM (VALUES {", ".join(["(?, ?)"] * len(ranges))}) AS r
         CROSS JOIN facts_by_value AS f WHERE f.key = {key} AND f.value >= r.column1 AND f.value <= r.column2"""
-    shapes = f"SELECT entity FROM places AS f WHERE west <= ? AND east >= ? AND south <= ? AND north >= ? AND name = {number}"
-    values: list[Any] = [value for first, last in ranges for value in (first, last + _AFTER_CELL)]
-    for west, south, east, north in bounds:
-        values += [east, west, north, south]
-    near = Sql(" UNION ALL ".join([points] + [shapes] * len(bounds)), tuple(values))
-    (count,) = connection.execute(f"SELECT count(*) FROM ({near.text} LIMIT {NEAR_MAX + 1})", near.values).fetchone()
+    points = Sql(within, tuple(value for first, last in ranges for value in (first, last + _AFTER_CELL)))
+    overlaps = f"SELECT entity FROM places AS f WHERE west <= ? AND east >= ? AND south <= ? AND north >= ? AND name = {number}"
+    shapes = [Sql(overlaps, (east, west, north, south)) for west, south, east, north in bounds]
+    near = _union([facts.by_value(key, of_fact, points), *shapes])
+    counted = f"SELECT count(*) FROM ({near.text} LIMIT {NEAR_MAX + 1})"
+    (count,) = facts.connection.execute(counted, near.values).fetchone()
     if count > NEAR_MAX:
         return Condition(probe, near, column, is_exact=False)
-    exactly = [f"{points} AND {of_fact}"] + [f"{shapes} AND {of_document.format(n='f.entity')}"] * len(bounds)
-    return Condition(probe, Sql(" UNION ALL ".join(exactly), near.values), column)
+    points = Sql(f"{points.text} AND {of_fact.text}", points.values)
+    is_there = of_document.format(n="f.entity")
+    shapes = [Sql(f"{shape.text} AND {is_there}", shape.values) for shape in shapes]
+    return Condition(probe, _union([facts.by_value(key, of_fact, points), *shapes]), column)

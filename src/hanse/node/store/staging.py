@@ -3,53 +3,25 @@
 One statement run over many rows in order costs a fraction of the same rows one statement at a time, and what a batch does and
 undoes again costs nothing. So a change is first staged: it says what its rows become. `Writer.flush` writes them all, in the
 transaction of the batch. Whatever reads these tables through the writer, or writes them directly, flushes first.
-
-Facts are in `facts` at once. In `facts_by_value`, where those of one entity are far apart and each would cost a page of its own,
-numbers and texts of new entities come later, those of many entities together; `facts_filed` says up to which entity they are
-there. Blobs, which are points and moments, are there at once.
 """
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from hanse.node.store.filing import FactKey, write_facts
+from hanse.node.store.inserting import Insert, Row
+
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
 
 # ruff: noqa: S608  only our own words are put into statements; what others wrote is bound
-
-FactKey: TypeAlias = tuple[int, int, Any]  # key, entity, value
-Row: TypeAlias = tuple[Any, ...]
-
-ROWS_AT_ONCE: Final = 32  # that one statement inserts
-UNFILED_MAX: Final = 2_000  # new entities whose facts wait to be filed by value
-UNFILED_CALM_MAX: Final = 200  # the same, when few changes come at a time
-CALM: Final = 10  # changes written at a time
 
 # what stands for None in a row that is inserted: binding None costs more than the rest of the row. None may be given all the same
 NEVER: Final = -(1 << 62)
 NO_TEXT: Final = ""
-
-
-class Insert:
-    """A statement, and the same for many rows: what a statement costs by itself is then shared by them."""
-
-    def __init__(self, into: str, row: str, conflict: str = "") -> None:
-        self._one = f"INSERT INTO {into} VALUES {row} {conflict}"
-        self._many = f"INSERT INTO {into} VALUES {', '.join([row] * ROWS_AT_ONCE)} {conflict}"
-
-    def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-        whole = len(rows) - len(rows) % ROWS_AT_ONCE
-        if whole:
-            starts = range(0, whole, ROWS_AT_ONCE)
-            connection.executemany(self._many, [tuple(chain.from_iterable(rows[i : i + ROWS_AT_ONCE])) for i in starts])
-        if whole < len(rows):
-            connection.executemany(self._one, rows[whole:])
 
 
 _NUMBER: Final = f"nullif(?, {NEVER})"
@@ -61,17 +33,6 @@ _CREATE: Final = Insert(
 )
 _UPDATE: Final = f"UPDATE entities SET modified_at = ?, expires_us = {_NUMBER}, document = ? WHERE n = ?"
 _RETYPE: Final = "UPDATE entities SET type_set = ? WHERE n = ?"
-_DROP_FACT: Final = "DELETE FROM facts WHERE key = ? AND entity = ? AND value = ?"
-_ADD_FACT: Final = Insert("facts(key, entity, value, type_set, shape)", "(?, ?, ?, ?, ?)")
-_DROP_BY_VALUE: Final = "DELETE FROM facts_by_value WHERE key = ? AND value = ? AND entity = ?"
-_ADD_BY_VALUE: Final = Insert("facts_by_value(key, value, entity)", "(?, ?, ?)")
-_FILED: Final = "SELECT upto, coalesce((SELECT max(n) FROM entities), 0) FROM facts_filed"
-# each key is found by a step in the index: there are few
-_FILE: Final = """WITH RECURSIVE keys(key) AS (SELECT min(key) FROM facts UNION ALL
-    SELECT (SELECT min(f.key) FROM facts AS f WHERE f.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)
-    INSERT INTO facts_by_value SELECT f.key, f.value, f.entity FROM keys CROSS JOIN facts AS f
-    WHERE f.key = keys.key AND f.entity > ? AND typeof(f.value) <> 'blob' ORDER BY 1, 2"""
-_SET_FILED: Final = "UPDATE facts_filed SET upto = ?"
 _DROP_PLACE: Final = "DELETE FROM places WHERE id = ?"
 _ADD_PLACE: Final = "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)"
 _DROP_SCOPE: Final = "DELETE FROM scopes WHERE scope = ? AND entity = ?"
@@ -92,14 +53,6 @@ _ADD_HISTORY: Final = Insert(
 _ADD_LOG: Final = Insert(
     "log(at_us, kind, operation, entity, type_set, scopes, rows, first_seq)", f"(?, ?, ?, ?, ?, {_TEXT}, ?, ?)"
 )
-
-
-def file_facts(connection: sqlite3.Connection, waiting: int = 1) -> None:
-    """File the facts of new entities by value, if so many wait for it; in a transaction of the caller's."""
-    filed, newest = connection.execute(_FILED).fetchone()
-    if newest - filed >= waiting:
-        connection.execute(_FILE, (filed,))
-        connection.execute(_SET_FILED, (newest,))
 
 
 class Stage(Struct):
@@ -174,7 +127,7 @@ class Stage(Struct):
             many(_UPDATE, [(*values, n) for n, values in sorted(self.updated.items())])
         if self.retyped:
             many(_RETYPE, [(type_set, n) for n, type_set in self.retyped.items()])
-        self._write_facts(connection)
+        write_facts(connection, self.facts_dropped, self.facts_added.values(), len(self.log))
         if self.places_dropped:
             many(_DROP_PLACE, [(id_,) for id_ in self.places_dropped])
         if self.places_added:
@@ -184,21 +137,6 @@ class Stage(Struct):
         if self.scopes_added:
             many(_ADD_SCOPE, self.scopes_added)
         self._write_past(connection)
-
-    def _write_facts(self, connection: sqlite3.Connection) -> None:
-        filed, newest = connection.execute(_FILED).fetchone()  # numbers of entities
-        if self.facts_dropped:
-            dropped = sorted(self.facts_dropped)
-            connection.executemany(_DROP_FACT, dropped)
-            by_value = [(key, value, n) for key, n, value in dropped if n <= filed or value.__class__ is bytes]
-            connection.executemany(_DROP_BY_VALUE, by_value)
-        if self.facts_added:
-            added = sorted(self.facts_added.values(), key=itemgetter(0))  # neighbours together
-            _ADD_FACT.run(connection, added)
-            by_value = [(key, value, n) for key, n, value, _, _ in added if n <= filed or value.__class__ is bytes]
-            _ADD_BY_VALUE.run(connection, by_value)
-        if newest > filed:
-            file_facts(connection, UNFILED_CALM_MAX if len(self.log) <= CALM else UNFILED_MAX)
 
     def _write_past(self, connection: sqlite3.Connection) -> None:
         """Pasts begin and end before their rows come: what begins anew leaves its old rows behind."""

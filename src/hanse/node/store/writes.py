@@ -22,7 +22,8 @@ from hanse.ngsild.entity import (
 )
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import follow
-from hanse.node.store.staging import NEVER, NO_TEXT, Row
+from hanse.node.store.inserting import Row
+from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
