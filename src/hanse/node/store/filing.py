@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FactKey: TypeAlias = tuple[int, int, Any]  # key, entity, value
 
-NEW_MAX: Final = 2_000  # entities that wait to be filed
-CHANGED_MAX: Final = 8_000  # facts that came or went
+NEW_MAX: Final = 4_000  # entities that wait to be filed
+CHANGED_MAX: Final = 16_000  # facts that came or went
 CALM_NEW_MAX: Final = 200  # the same, when few changes come at a time: then a write must not take long
 CALM_CHANGED_MAX: Final = 400
 CALM: Final = 10  # changes written at a time
