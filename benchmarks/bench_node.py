@@ -34,6 +34,7 @@ from notification_latency import bare_mosquitto_ms, http_latency, mqtt_latency, 
 ENTITIES = "/ngsi-ld/v1/entities"
 CLIENTS = 50
 WARM_REQUESTS = 4_000
+BATCH, BATCH_CLIENTS = 500, 2
 
 
 @contextmanager
@@ -144,6 +145,9 @@ def single_writes(n: int, data: Path) -> list[Figure]:
             rounds.setdefault("create", []).append(load(port, iter(creations(n)), CLIENTS).check(201).rate)
             rounds.setdefault("patch", []).append(load(port, iter(patches(n, n)), CLIENTS).check(204).rate)
             rounds.setdefault("get", []).append(load(port, iter(retrievals(n, n)), CLIENTS).check(200).rate)
+            for what, status in (("created", 201), ("replaced", 204)):
+                result = load(port, iter(list(upserts(n, BATCH, first=n))), BATCH_CLIENTS).check(status)
+                rounds.setdefault(what, []).append(n / result.seconds)
     mid = {name: sorted(rates)[1] for name, rates in rounds.items()}
     figures = []
     for what in ("create", "patch"):
@@ -151,6 +155,8 @@ def single_writes(n: int, data: Path) -> list[Figure]:
             Figure(f"durable {what}, {CLIENTS} clients", mid[what], "/s", 3000, True, f"bare {mid['bare ' + what]:,.0f}/s")
         )
         figures.append(Figure(f"durable {what} against the bare route", mid[what] / mid[f"bare {what}"], "x", 0.3, True))
+    for what in ("created", "replaced"):
+        figures.append(Figure(f"batch upsert of {BATCH} of these ({what})", mid[what], "entities/s", 10_000, True))
     figures.append(
         Figure(
             "retrieve against the bare route",
@@ -171,11 +177,11 @@ def many(n: int, data: Path) -> list[Figure]:
     with server(node(port, data / "many"), port) as process:
         time.sleep(1)
         figures.append(Figure("idle memory", rss_mb(process.pid), "MB", 150, False))
-        result = load(port, iter(list(upserts(n, 500, kib=True))), 2).check(201)
-        figures.append(Figure("batch upsert of 500 (created)", n / result.seconds, "entities/s", 10_000, True))
+        result = load(port, iter(list(upserts(n, BATCH, kib=True))), BATCH_CLIENTS).check(201)
+        figures.append(Figure(f"batch upsert of {BATCH}, {n:,} of 1 KiB (created)", n / result.seconds, "entities/s"))
         part = min(n, 20_000)
-        result = load(port, iter(list(upserts(part, 500, kib=True))), 2).check(204)
-        figures.append(Figure("batch upsert of 500 (replaced)", part / result.seconds, "entities/s", 10_000, True))
+        result = load(port, iter(list(upserts(part, BATCH, kib=True))), BATCH_CLIENTS).check(204)
+        figures.append(Figure(f"batch upsert of {BATCH}, {part:,} of them (replaced)", part / result.seconds, "entities/s"))
         for name, path in QUERIES.items():
             figures.append(query(port, name, path))
         figures.append(Figure(f"memory with {n:,} entities of 1 KiB", rss_mb(process.pid), "MB", 400, False))
