@@ -7,9 +7,11 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.cli.conftest import Ran
@@ -40,46 +42,61 @@ WITHIN = {
 INPUT = "InvalidInput"
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+class Module(NamedTuple):
+    """What is looked for in one file of the source."""
+
+    name: str
+    bases: dict[str, set[str]]  # of each class
+    complains_of_input: bool
+
+
+@cache
+def modules() -> list[Module]:
+    """Not before a test asks for it: every worker imports this file, one runs it."""
+    found = []
     for path in sorted((SOURCE / "hanse").rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(path.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+        bases = {one.name: {base.id for base in one.bases if isinstance(base, ast.Name)} for one in classes}
+        calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        found.append(Module(name, bases, INPUT in calls))
+    return found
 
 
 def error_classes() -> dict[str, str]:
     """Every class of errors that Hanse defines, and the module that it is in."""
     known = {"Exception", "ValueError", "RuntimeError", "ConnectionError", "OSError", "KeyError", "TypeError", "LookupError"}
     found: dict[str, str] = {}
-    parsed = list(modules())
     while True:
         before = len(found)
-        for module, tree in parsed:
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef) and node.name not in found:
-                    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
-                    if bases & (known | found.keys()):
-                        found[node.name] = module
+        for module in modules():
+            for name, bases in module.bases.items():
+                if name not in found and bases & (known | found.keys()):
+                    found[name] = module.name
         if len(found) == before:
             return found
 
 
-# what the dashboard raises it tells on its own page, in words
-CLASSES = {
-    name: module
-    for name, module in error_classes().items()
-    if not name.startswith("_") and not module.startswith("hanse.dashboard.")
-}
+def told_classes() -> dict[str, str]:
+    """Without those of the dashboard: what it raises it tells on its own page, in words."""
+    return {
+        name: module
+        for name, module in error_classes().items()
+        if not name.startswith("_") and not module.startswith("hanse.dashboard.")
+    }
 
 
 def class_codes() -> dict[str, str]:
-    chosen = {name: getattr(import_module(module), name) for name, module in CLASSES.items() if name not in WITHIN}
+    chosen = {name: getattr(import_module(module), name) for name, module in told_classes().items() if name not in WITHIN}
     by_input = {name for name, kind in chosen.items() if issubclass(kind, InvalidInput) and not issubclass(kind, NgsiLdError)}
     return {name: kind.code for name, kind in chosen.items() if name not in by_input and name != "NgsiLdClientError"}
 
 
 def test_the_walk_finds_what_there_is() -> None:
-    assert {"InvalidInput", "NgsiLdError", "Forbidden", "StoreError", "PlatformAway", "NgsiLdClientError"} <= CLASSES.keys()
-    assert CLASSES.keys() >= WITHIN
+    classes = told_classes().keys()
+    assert {"InvalidInput", "NgsiLdError", "Forbidden", "StoreError", "PlatformAway", "NgsiLdClientError"} <= classes
+    assert classes >= WITHIN
 
 
 def test_every_class_has_a_code_of_its_own_in_the_catalogue() -> None:
@@ -95,11 +112,8 @@ def test_every_code_can_happen() -> None:
 
 
 def test_every_package_that_complains_of_input_has_a_code() -> None:
-    for module, tree in modules():
-        raises = any(
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == INPUT for node in ast.walk(tree)
-        )
-        assert not raises or code_of_module(module) != OTHER_INPUT, module
+    for module in modules():
+        assert not module.complains_of_input or code_of_module(module.name) != OTHER_INPUT, module.name
     for package in INPUT_CODES:
         assert (SOURCE / Path(*package.split("."))).is_dir() or (SOURCE / Path(*package.split("."))).with_suffix(".py").is_file()
 
