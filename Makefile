@@ -4,6 +4,8 @@ PY := $(VENV)/bin/python
 HANSE := $(VENV)/bin/hanse
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
+# images often forbid Python to keep what it has compiled: each of the many processes here would compile all of it again
+unexport PYTHONDONTWRITEBYTECODE
 SECONDS ?=
 # scripts of their own, some of the same name: each folder's types are checked by themselves
 EXAMPLES := agents hiking olympic-paris smart-port

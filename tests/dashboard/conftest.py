@@ -1,4 +1,7 @@
-"""The smart port as processes of this machine at free ports, and a dashboard that was told of one of its nodes."""
+"""The smart port as processes of this machine at free ports, and a dashboard that was told of one of its nodes.
+
+They end with the tests of this folder: eight nodes that nobody looks at any more still take their part of the processors.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ WAIT_S = 60.0
 ADDRESS = re.compile(r"The page is (http://\S+)")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def smart_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFederation]:
     folder = tmp_path_factory.mktemp("smart-port")
     text = (EXAMPLE / "federation.toml").read_text()
@@ -46,7 +49,7 @@ def _sees_all(federation: LocalFederation, node: str) -> bool:
         return seen(client) >= set(federation.nodes)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def dashboard(smart_port: LocalFederation) -> Iterator[str]:
     """The address of the pages; every node of the smart port has been asked."""
     with dashboard_of(smart_port.url("port")) as url:
