@@ -240,6 +240,18 @@ def test_changes_of_others_become_commands_and_echoes_do_not(url: str) -> None:
     live(url, "commands", test)
 
 
+def test_an_agent_ends_while_it_waits_for_a_node_that_is_away(url: str) -> None:
+    async def test(_: NodeClient) -> None:
+        async with gate(url) as door, hanse.connect(door.url, tenant="pausing") as its_node:
+            agent = Commanded(stay=True)
+            running = asyncio.create_task(agent.run(its_node))
+            await until(lambda: agent.counters.retries >= 10)  # with pauses so long by now that stop comes into one
+            agent.stop()
+            await running
+
+    live(url, "pausing", test)
+
+
 def test_commands_go_on_after_the_node_was_away(url: str) -> None:
     async def test(direct: NodeClient) -> None:
         async with gate(url) as door, hanse.connect(door.url, tenant="again") as node:

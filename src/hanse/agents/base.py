@@ -176,8 +176,9 @@ class Agent:
         if self._stopping.is_set():
             await asyncio.sleep(min(seconds, self.backoff_s))
             return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+        with suppress(TimeoutError):  # asyncio.wait_for swallows a cancellation that comes with the stop (Python 3.11)
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
 
     async def run(self, node: NodeClient, *, once: bool = False, patience_s: float = math.inf) -> Counters:
         """Work until `stop`, or until there is nothing more to receive.
