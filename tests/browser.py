@@ -19,6 +19,7 @@ import aiohttp
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 WAIT_S = 60.0
+LOOK_S = 0.05
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
 
 
@@ -94,10 +95,10 @@ class Browser:
         return said["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until it holds in the page."""
+        """Wait until it holds in the page. To ask once a frame would make it draw frames, which is most of its work."""
         async with asyncio.timeout(WAIT_S):
             while not await self.value(expression):
-                await self.value("new Promise(requestAnimationFrame)")
+                await asyncio.sleep(LOOK_S)
 
     async def press(self, key: str) -> None:
         codes = {"Tab": 9, "Enter": 13, "ArrowRight": 39}
