@@ -97,7 +97,7 @@ class Browser:
     async def until(self, expression: str) -> None:
         """Wait until it holds in the page. To ask once a frame would make it draw frames, which is most of its work."""
         async with asyncio.timeout(WAIT_S):
-            while not await self.value(expression):
+            while not await self.value(expression):  # noqa: ASYNC110 - a page tells of nothing by itself
                 await asyncio.sleep(LOOK_S)
 
     async def press(self, key: str) -> None:
