@@ -19,7 +19,7 @@ from typing import Self
 from hanse.model.ports import free_port
 
 SCRIPT = Path(__file__).parent.parent / "tools" / "mosquitto.sh"
-START_S_MAX = 10.0
+START_S_MAX = 60.0
 
 
 def find_mosquitto() -> str:

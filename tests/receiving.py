@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from typing import Any
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from hanse.node.settings import NodeSettings, NotificationSection
 from hanse.node.store import Store
 from hanse.node.tenant import Tenant
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 SETTINGS = NodeSettings(notifications=NotificationSection(backoff_s=0.01, backoff_max_s=0.05, breaker_s=0.05))
 
 

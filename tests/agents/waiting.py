@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -29,7 +29,7 @@ from tests.serving import serving, settings_with
 from hanse.model.ports import free_port
 from hanse.node.store import Store, Write
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 API = "/ngsi-ld/v1"
 CRANE = "port/entities/-/Crane/urn:ngsi-ld:Crane:{}/load"
 HEAVY = {"entities": [{"type": "Crane"}], "q": "load>10"}

@@ -26,7 +26,7 @@ from hanse.node.access.passwords import line_of
 from hanse.node.settings import NodeSettings
 from hanse.node.tenant import Node
 
-WAIT_S = 10
+WAIT_S = 60
 ROOM = "port/entities/-/Room/urn:room:1"
 POLICIES = """
 permit (principal == User::"gauge-1", action == Action::"publish", resource) when { principal in Community::"town" };

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from tests.node.access.town import ADMIN, TOWN, Town, token, town
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 async def next_event(lines: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import hanse
 from hanse.client import SyncNodeClient
 from hanse.model.ports import free_port
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 # a characterisation: a quarter of a town
 TOWN = """
 [[viewpoints]]

@@ -37,7 +37,7 @@ from hanse.routing import ExportRule
 from hanse.routing import messages as m
 from hanse.routing.link import Frame, Packed, ReliableLink
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @asynccontextmanager

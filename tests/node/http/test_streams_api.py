@@ -14,7 +14,7 @@ from tests.serving import serving, settings_with
 
 from hanse.node.http.streams import subscription_of
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 API = "/ngsi-ld/v1"
 
 

@@ -241,7 +241,7 @@ def test_tls_needs_a_certificate_that_is_trusted(tmp_path: Path) -> None:
             await MqttConnection(where).connect()
         trusting = MqttConnection(where, tls=ssl.create_default_context(cafile=str(certificate)))
         await trusting.connect()
-        await asyncio.wait_for(trusting.publish("a", b"1", 1), 10)
+        await asyncio.wait_for(trusting.publish("a", b"1", 1), 60)
         await trusting.close()
 
     config = f"listener {{port}} 127.0.0.1\nallow_anonymous true\ncertfile {certificate}\nkeyfile {key}"

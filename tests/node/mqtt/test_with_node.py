@@ -35,7 +35,7 @@ async def scene(mqtt: MqttSection, url: str = "") -> None:
             await follower.hears((f"{CRANE}/load", b"3"))
             await follower.hears_at(f"{CRANE.replace('entities', 'errors')}/load")
             if not url:  # too large for the broker itself: refused, not left without an acknowledgement
-                await asyncio.wait_for(device.connection.publish(f"{CRANE}/size", b"[" * 3_000_000, 1), 10)
+                await asyncio.wait_for(device.connection.publish(f"{CRANE}/size", b"[" * 3_000_000, 1), 60)
                 await follower.hears_at(f"{CRANE.replace('entities', 'errors')}/size")
             async with Device(where) as late:
                 await late.connection.subscribe("port/entities/-/Crane/#")

@@ -18,7 +18,7 @@ from hanse.node.mqtt.connection import MqttConnection, MqttMessage
 from hanse.node.notifier.mqtt import MqttSender
 from hanse.node.notifier.queue import SendingFailed
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:

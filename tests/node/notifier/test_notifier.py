@@ -24,7 +24,7 @@ from hanse.node.notifier.notifier import decode_letter, encode_letter
 from hanse.node.settings import NodeSettings, NotificationSection
 from hanse.node.store import Delivery, PutDelivery, Store, Write
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 QUICK = NotificationSection(timeout_s=2.0, attempts_max=3, backoff_s=0.01, backoff_max_s=0.02, breaker_s=0.05)
 
 
