@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from tests.node.federation.linked import seen, until
 
 import hanse
 from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
+from tests.node.federation.linked import seen, until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "smart-port"
 WAIT_S = 60.0

@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser import CHROMIUM, WAIT_S, Browser
-from tests.dashboard.hands import at, fill, holds, in_a_loop, press_button, says, take, things_on_map
-from tests.node.access.town import TOWN, town
-from tests.serving import serving
 
 import hanse
 from hanse.client import NodeClient
@@ -19,6 +15,10 @@ from hanse.dashboard.catalog import read_catalog
 from hanse.dashboard.views.data import Chosen, asked_nodes
 from hanse.dashboard.watching import Watch
 from hanse.node.federation.local import LocalFederation
+from tests.browser import CHROMIUM, WAIT_S, Browser
+from tests.dashboard.hands import at, fill, holds, in_a_loop, press_button, says, take, things_on_map
+from tests.node.access.town import TOWN, town
+from tests.serving import serving
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

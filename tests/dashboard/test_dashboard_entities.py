@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.serving import serving, settings_with
-
 import hanse
 from hanse.dashboard.criteria import criteria_of
 from hanse.dashboard.entities import (
@@ -27,6 +25,7 @@ from hanse.dashboard.entities import (
 )
 from hanse.ngsild.quality import Measure
 from hanse.quality import default_registry, load
+from tests.serving import serving, settings_with
 
 STRICT = """
 [[criteria]]

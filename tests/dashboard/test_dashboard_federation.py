@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser import CHROMIUM, WAIT_S, Browser
-from tests.dashboard.conftest import dashboard_of
-from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
-from tests.dashboard.mouse import pick
-from tests.node.federation.linked import TOWN, description, running, until
 
 import hanse
 from hanse.dashboard.mosquitto import read_files
 from hanse.dashboard.topology import difference, from_plain
 from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
+from tests.browser import CHROMIUM, WAIT_S, Browser
+from tests.dashboard.conftest import dashboard_of
+from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
+from tests.dashboard.mouse import pick
+from tests.node.federation.linked import TOWN, description, running, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

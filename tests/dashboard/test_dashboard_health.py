@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.browser import CHROMIUM, Browser
-from tests.dashboard.conftest import dashboard_of
-from tests.dashboard.hands import button, in_a_loop, press_button, says
-from tests.node.federation.linked import until
-from tests.serving import serving, settings_with
 
 import hanse
 from hanse.client.sync import SyncNodeClient
 from hanse.model.ports import free_port
 from hanse.node.federation.local import LocalFederation
+from tests.browser import CHROMIUM, Browser
+from tests.dashboard.conftest import dashboard_of
+from tests.dashboard.hands import button, in_a_loop, press_button, says
+from tests.node.federation.linked import until
+from tests.serving import serving, settings_with
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.browser import CHROMIUM, Browser
-from tests.dashboard.hands import at, in_a_loop, things_on_map
 
 import hanse
 from hanse.client.sync import SyncNodeClient
 from hanse.dashboard.map import COLORS
 from hanse.node.federation.local import LocalFederation
+from tests.browser import CHROMIUM, Browser
+from tests.dashboard.hands import at, in_a_loop, things_on_map
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

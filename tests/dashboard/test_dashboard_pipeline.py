@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+import hanse
+from hanse.pipeline.state import Lock
 from tests.browser import CHROMIUM, Browser
 from tests.dashboard.conftest import dashboard_of
 from tests.dashboard.hands import in_a_loop, says
 from tests.dashboard.lake_of import pipeline_in, state_in, table_in
 from tests.serving import serving
-
-import hanse
-from hanse.pipeline.state import Lock
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

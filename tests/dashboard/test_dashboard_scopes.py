@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.browser import CHROMIUM, Browser
-from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
-from tests.dashboard.mouse import pick
 
 import hanse
 from hanse.node.federation.local import LocalFederation
 from hanse.scopes import parse
+from tests.browser import CHROMIUM, Browser
+from tests.dashboard.hands import at, fill, in_a_loop, press_button, says
+from tests.dashboard.mouse import pick
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from hanse.dashboard.simulating import FOLDER
+from hanse.routing import STRATEGIES
 from tests.browser import CHROMIUM, Browser
 from tests.dashboard.conftest import dashboard_of
 from tests.dashboard.hands import at, choose, fill, in_a_loop, press_button, says, things_on_map
 from tests.serving import serving
-
-from hanse.dashboard.simulating import FOLDER
-from hanse.routing import STRATEGIES
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

@@ -6,9 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.browser import CHROMIUM, Browser
-from tests.dashboard.hands import at, in_a_loop, press_button, says
-from tests.serving import serving
 
 import hanse
 from hanse.dashboard.scenarios import scenarios
@@ -17,6 +14,9 @@ from hanse.dashboard.topology import to_toml
 from hanse.dashboard.watching import Watch
 from hanse.node.federation.description import read_file
 from hanse.node.federation.local import LocalFederation
+from tests.browser import CHROMIUM, Browser
+from tests.dashboard.hands import at, in_a_loop, press_button, says
+from tests.serving import serving
 
 BY_KEY = {story.key: story for story in STORIES}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.browser import CHROMIUM, Browser
-from tests.dashboard.hands import choose, fill, in_a_loop, says, things_on_map
-from tests.node.federation.linked import until
 
 import hanse
 from hanse.node.federation.local import LocalFederation
+from tests.browser import CHROMIUM, Browser
+from tests.dashboard.hands import choose, fill, in_a_loop, says, things_on_map
+from tests.node.federation.linked import until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 

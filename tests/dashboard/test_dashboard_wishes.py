@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 import pytest
-from tests.serving import serving
 
 import hanse
 from hanse.dashboard.wishes import (
@@ -32,6 +31,7 @@ from hanse.dashboard.wishes import (
 )
 from hanse.model.errors import InvalidInput
 from hanse.quality import default_registry
+from tests.serving import serving
 
 FULL = Wish(
     type="Room",

@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.serving import serving
-
 import hanse
 from hanse.dashboard.metrics import read_metrics
+from tests.serving import serving
 
 FILE = Path(__file__).parents[2] / "deploy" / "grafana" / "hanse.json"
 ASKED = re.compile(r"\b((?:hanse|process)_\w+)(\{[^}]*\})?")

@@ -6,7 +6,6 @@ from collections import deque
 from math import inf
 
 import pytest
-from tests.serving import serving
 
 import hanse
 from hanse.dashboard.charts import lines
@@ -26,6 +25,7 @@ from hanse.dashboard.health import (
     worries,
 )
 from hanse.dashboard.watching import STEPS, NodeSeen, Point
+from tests.serving import serving
 
 
 def counted(requests: float, *, slow: float = 0.0, pending: float = 0.0, dead: float = 0.0) -> dict[str, float]:

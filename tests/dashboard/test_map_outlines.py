@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import shapely
-from tests.serving import serving
 
 import hanse
 from hanse.dashboard import outlines, places
 from hanse.dashboard.places import Held, all_of, areas, held
+from tests.serving import serving
 
 SQUARE = [[25.0, 35.0], [25.2, 35.0], [25.2, 35.2], [25.0, 35.2], [25.0, 35.0]]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.dashboard.lake_of import pipeline_in, state_in, table_in
 
 from hanse.dashboard.lakes import ROWS, preview, summaries
 from hanse.dashboard.pipelines import Told, delivered, graph, look, options, promises, size_px, streams, troubles
 from hanse.model import InvalidInput
 from hanse.pipeline.state import KILLED, RUNNING, Lock
+from tests.dashboard.lake_of import pipeline_in, state_in, table_in
 
 RAW = [{"offset": i, "id": f"urn:station:{i}", "attributes": "x" * 500} for i in range(30)]
 

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.dashboard.hands import in_a_loop
 
 from hanse.dashboard.simulating import RUNS_MAX, Kept, Run, Setup, keep, kept_in, made, read
 from hanse.dashboard.views.simulator_results import charts, row
 from hanse.model import InvalidInput
 from hanse.simulation.run import by_kind
 from hanse.simulation.run import run as simulate
+from tests.dashboard.hands import in_a_loop
 
 SMALL = Setup(strategies=("dht", "grid-quorum"), nodes=5, clients=20, duration_s=60)
 LONG = Setup(strategies=("flood-subscriptions",), nodes=50, clients=10_000, duration_s=7_200)
