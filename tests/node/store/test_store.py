@@ -122,6 +122,83 @@ def test_a_write_is_seen_when_it_is_acknowledged_even_if_the_next_one_is_pending
     asyncio.run(run())
 
 
+PAST, FUTURE = "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
+
+
+def test_looking_up_many_entities_changes_no_answer() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            kept = [
+                entity("urn:plain"),
+                entity("urn:large", "x" * 10_000),
+                entity("urn:expired", expires_at=PAST),
+                entity("urn:expiring", expires_at=FUTURE),
+                entity("urn:updated"),
+                entity("urn:deleted"),
+            ]
+            await store.submit(*map(created, kept))
+            pending = [updated(kept[-2], 2), deleted(kept[-1]), created(entity("urn:new"))]
+            ids = [*(each.id for each in kept), "urn:new", "urn:never", "urn:a\0b", "\N{SNOWMAN}"]
+
+            def answers() -> list[Entity | None]:
+                store._recent.clear()
+                return [
+                    find(id_, even_expired=even_expired)
+                    for find in (store.latest, store.entity)
+                    for id_ in ids
+                    for even_expired in (False, True)
+                ]
+
+            done = [store.submit(write) for write in pending]
+            expected = answers()
+            store._recent.clear()
+            store.look_up(ids)
+            assert set(store._recent) == {"urn:plain", "urn:expired", "urn:expiring"}
+            assert answers() == expected
+            store.look_up(ids)
+            await asyncio.gather(*done)
+            found = answers()
+            store.look_up([])
+            assert found == answers() != expected
+
+    asyncio.run(run())
+
+
+def test_what_was_looked_up_and_not_there_is_there_when_it_is_created() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            new = entity()
+            store.look_up([new.id])
+            assert store.latest(new.id) is None
+            done = store.submit(created(new), Broken())
+            assert store.latest(new.id) is new
+            with pytest.raises(CommitFailed):
+                await done
+            assert store.latest(new.id) is None
+            await store.submit(created(entity(value="x" * 10_000)))  # too large to be remembered
+            found = store.latest(new.id)
+            assert found is not None
+            await store.submit(deleted(found))
+            assert store.latest(new.id) is None
+
+    asyncio.run(run())
+
+
+def test_entities_that_were_looked_up_are_not_read_again() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            some = [entity(f"urn:x:{n}") for n in range(20)]
+            await store.submit(*map(created, some[:10]))
+            store._recent.clear()
+            store.look_up([each.id for each in some])
+            statements: list[str] = []
+            store.reader.set_trace_callback(statements.append)
+            assert [store.latest(each.id) for each in some] == some[:10] + [None] * 10
+            assert statements == []
+
+    asyncio.run(run())
+
+
 def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     async def run() -> None:
         new = entity()

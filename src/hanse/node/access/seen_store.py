@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -56,6 +56,9 @@ class SeenStore(Store):
     def latest(self, id_: str, *, even_expired: bool = False) -> Entity | None:
         entity = self._real.latest(id_, even_expired=even_expired)
         return None if entity is None else self._sight.entity(entity)
+
+    def look_up(self, ids: Iterable[str]) -> None:
+        self._real.look_up(ids)
 
     async def query(self, query: EntityQuery) -> Found:
         return await self._look(lambda searcher: searcher.found(query, self.measure))

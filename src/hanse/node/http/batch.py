@@ -19,7 +19,7 @@ from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import creation, found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from starlette.types import ASGIApp
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hanse.node.tenant import Applied
 
 TURN_S: Final = 0.05  # how long a batch may keep others waiting
+LOOKED_UP_AT_ONCE: Final = 250  # entities
 BATCH_HEADER: Final = "hanse-batch"  # a batch that may be sent again: see `hanse.node.batch_keys`
 
 Operation: TypeAlias = "Callable[[Entity | None], Change | Outcome | None]"
@@ -128,6 +129,15 @@ class _Turn:
         self._ends = monotonic() + TURN_S
 
 
+def _looked_up(call: Call, documents: list[Any]) -> Iterator[Any]:
+    """All of them; the store is told in good time which entities are next."""
+    for start in range(0, len(documents), LOOKED_UP_AT_ONCE):
+        some = documents[start : start + LOOKED_UP_AT_ONCE]
+        ids = (document.get("id") if isinstance(document, dict) else document for document in some)
+        call.tenant.store.look_up(id_ for id_ in ids if isinstance(id_, str))
+        yield from some
+
+
 async def _applied_later(call: Call, results: _Results, id_: str, operation: Operation, name: str, *more: Write) -> Applied:
     """With the notifications that they cause, the documents before it may have filled the store."""
     await results.durable()
@@ -153,7 +163,7 @@ async def _run_each(call: Call, results: _Results, prepare: Prepare, name: str, 
     part = results.part
     apply = call.tenant.apply
     documents, turn = await _documents(call), _Turn()
-    for position, document in enumerate(documents):
+    for position, document in enumerate(_looked_up(call, documents)):
         if turn.is_over:
             await turn.leave()
         id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
@@ -265,7 +275,7 @@ async def delete(call: Call) -> ASGIApp:
     if BATCH_HEADER in call.headers:
         raise errors.BadRequestData("the header Hanse-Batch is not for deletions; leave it out")
     documents, turn = await _documents(call), _Turn()
-    for position, id_ in enumerate(documents):
+    for position, id_ in enumerate(_looked_up(call, documents)):
         if turn.is_over:
             await turn.leave()
         try:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -47,6 +47,8 @@ READERS: Final = 2
 RECENT_MAX: Final = 10_000  # entities that are kept decoded: those read or written last, unless they are large
 QUERY_MS_MAX: Final = 10_000
 LOCK_S: Final = 2.0  # what a node that was killed has handed over may still be being written
+_LOOK_UP: Final = """SELECT id, CASE WHEN length(document) <= ? THEN document END FROM entities
+    WHERE id IN (SELECT value FROM json_each(?))"""
 _PREFIX, _SUFFIX, _DEFAULT = "tenant-", ".sqlite", "default"
 
 T = TypeVar("T")
@@ -67,6 +69,7 @@ class Store:
         self._committer = Committer(path, settings, lock, self._settled, durable=temporary is None)
         self._reader = open_reader(path)
         self._recent: OrderedDict[str, Entity] = OrderedDict()
+        self._absent: set[str] = set()  # of those that were looked up last: they are not there
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
         self._searchers: list[Searcher] = []
@@ -141,6 +144,7 @@ class Store:
 
     def _settled(self, id_: str, entity: Entity | None) -> None:
         """A change is durable: what was remembered of the entity is out of date. None: do not remember it."""
+        self._absent.discard(id_)
         if entity is None:
             self._recent.pop(id_, None)
         else:
@@ -187,6 +191,8 @@ class Store:
         """The durable state."""
         entity = self._recent.get(id_)
         if entity is None:
+            if id_ in self._absent:
+                return None
             row = self._reader.execute("SELECT document FROM entities WHERE id = ?", (id_,)).fetchone()
             if row is None:
                 return None
@@ -194,6 +200,18 @@ class Store:
             if len(row[0]) <= RECENT_BYTES_MAX:
                 self._remember(id_, entity)
         return None if entity.expires_at is not None and _has_expired(entity) and not even_expired else entity
+
+    def look_up(self, ids: Iterable[str]) -> None:
+        """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer."""
+        recent, overlay = self._recent, self._committer.overlay
+        self._absent = absent = {id_ for id_ in ids if id_ not in recent and id_ not in overlay}
+        if not absent:
+            return
+        sought = msgspec.json.encode(sorted(absent)).decode()
+        for id_, document in self._reader.execute(_LOOK_UP, (RECENT_BYTES_MAX, sought)):
+            absent.discard(id_)
+            if document is not None:
+                self._remember(id_, decode_entity(document))
 
     def past_types(self, id_: str) -> tuple[str, ...]:
         """The types of an entity that has a past, whether it has a present or not."""
