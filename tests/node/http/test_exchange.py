@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import socket
 from urllib.parse import urlsplit
 
 import pytest
 from tests.serving import serving
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from hanse.node.http import call, dispatch
 
@@ -91,3 +93,19 @@ def test_answers_are_the_same_byte_by_byte(name: str, monkeypatch: pytest.Monkey
         monkeypatch.setattr(module, "exchange_of", lambda _scope: None)
     assert said(sent, answers) == short
     assert len(short) == answers
+
+
+def test_a_request_that_is_answered_leaves_nothing_for_the_garbage_collector() -> None:
+    sent = [CREATE, request(b"GET", b"/entities/urn:x:1"), request(b"HEAD", b"/entities/urn:x:1"), request(b"GET", b"/types")]
+    with serving() as url, socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=20) as connection:
+        hears = Heard(connection)
+        gc.collect()
+        gc.disable()
+        try:
+            for message in sent * 5:
+                connection.sendall(message)
+                hears.answer(has_body=not message.startswith(b"HEAD"))
+            left = sum(isinstance(each, RequestResponseCycle) for each in gc.get_objects())
+        finally:
+            gc.enable()
+    assert left <= 2  # the last one, and the one before it if its task has not quite ended

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from uvicorn.protocols.http.httptools_impl import HEADER_VALUE_RE, STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -30,17 +31,21 @@ _EXCHANGE: Final = "hanse.exchange"  # where it is in a scope
 
 
 class Exchange:
-    """A request and its answer, each in one piece."""
+    """A request and its answer, each in one piece.
+
+    It is in the scope of its cycle, which it therefore must not keep: nearly all of a node's garbage would be such rings, which
+    only the collector finds, and everything else would stand still for it.
+    """
 
     __slots__ = ("_cycle",)
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
+        self._cycle = ref(cycle)
 
     def body(self) -> bytes | None:
         """The body, if all of it is there; it can be asked for once."""
-        cycle = self._cycle
-        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+        cycle = self._cycle()
+        if cycle is None or cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
             return None
         body, cycle.body = bytes(cycle.body), bytearray()
         cycle.message_event.clear()
@@ -49,8 +54,10 @@ class Exchange:
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
         """Write a whole answer, `headers` with its length. False: nothing was written, ASGI has to do it."""
-        cycle = self._cycle
-        if cycle.disconnected or not cycle.keep_alive or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
+        cycle = self._cycle()
+        if cycle is None or cycle.disconnected or not cycle.keep_alive:
+            return False
+        if cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
             return False
         parts = [STATUS_LINE[status]]
         for some in (cycle.default_headers, headers):
