@@ -162,7 +162,23 @@ def follow(writer: Writer, n: int, before: Entity | None, after: Entity | None, 
         writer.stage.scopes_added.update((scope, n) for scope in new_scopes)
 
 
+def _begin(writer: Writer, n: int, new: Attributes, type_set: int) -> None:
+    """`_follow` for an entity that had nothing: there is nothing to compare, which is worth saying once for all attributes."""
+    names, added = writer.names, writer.stage.facts_added
+    for name, instances in new.items():
+        fact = _scalar_fact(instances)
+        if fact is None:
+            _compare(writer, n, name, None, instances, type_set)
+        else:
+            kind, value, shape = fact
+            key = (names.get(name) or writer.name_id(name)) * KINDS + kind
+            added[key, n, value] = key, n, value, type_set, shape
+
+
 def _follow(writer: Writer, n: int, old: Attributes, new: Attributes, type_set: int) -> None:
+    if not old:
+        _begin(writer, n, new, type_set)
+        return
     for name, instances in new.items():
         known = old.get(name)
         if known is not instances:

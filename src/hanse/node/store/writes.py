@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import getrandbits
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -12,11 +12,9 @@ from msgspec import Struct
 from hanse.ngsild.entity import (
     NULL,
     VALUE_MEMBER,
-    AttributeChange,
     Change,
     Entity,
     Instance,
-    Kind,
     decode_entity,
     encode_entity,
 )
@@ -27,6 +25,7 @@ from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
+_Told: TypeAlias = tuple[str, Instance | None, Instance | None]  # of an attribute: what an instance is now, and what it was
 _ENDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 _encode = msgspec.json.Encoder().encode
@@ -67,7 +66,7 @@ class SaveChange(Struct, frozen=True):
         _note_past(connection, change, at_us)
         stage = connection.stage
         seq = stage.next_seq(connection)
-        rows = _history(seq, entity.id, _attribute_changes(change), at_us)
+        rows = _history(seq, entity.id, _told_to_history(change), at_us)
         scopes = _encode(entity.scopes).decode() if entity.scopes else NO_TEXT
         stage.log.append((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows), seq))
         stage.history += rows
@@ -121,25 +120,21 @@ def _note_past(connection: Writer, change: Change, at_us: int) -> None:
         stage.history.append((stage.next_seq(connection), *scopes_row(change.entity.id, new, change.at)))
 
 
-def _attribute_changes(change: Change) -> tuple[AttributeChange, ...]:
+def _told_to_history(change: Change) -> list[_Told]:
+    """What has happened to instances of attributes. All those of an entity that begins or ends need not be said in the change."""
     if change.attributes or change.kind == "updated":
-        return change.attributes
-    is_new = change.after is not None
-    kind: Kind = "created" if is_new else "deleted"
-    return tuple(
-        AttributeChange(name, kind, None if is_new else instance, instance if is_new else None)
-        for name, instances in change.entity.attributes.items()
-        for instance in instances
-    )
+        return [(each.name, each.after, each.before) for each in change.attributes]
+    attributes = change.entity.attributes.items()
+    if change.after is not None:
+        return [(name, instance, None) for name, instances in attributes for instance in instances]
+    return [(name, None, instance) for name, instances in attributes for instance in instances]
 
 
-def _history(seq: int, id_: str, changes: tuple[AttributeChange, ...], at_us: int) -> list[Row]:
+def _history(seq: int, id_: str, told: list[_Told], at_us: int) -> list[Row]:
     """The rows from number `seq` on."""
     rows: list[Row] = []
     ids = _instance_ids()
-    for change in changes:
-        name = change.name
-        instance = change.after
+    for name, instance, was in told:
         if instance is not None:
             get = instance.get
             observed_at, created_at = get("observedAt"), get("createdAt")
@@ -149,10 +144,10 @@ def _history(seq: int, id_: str, changes: tuple[AttributeChange, ...], at_us: in
             dataset = get("datasetId", NO_TEXT)
             rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, NEVER, _encode(instance)))
             seq += 1
-        elif change.before is not None:
-            instance = _gone(change.before)
-            dataset = instance.get("datasetId", NO_TEXT)
-            rows.append((seq, id_, name, dataset, next(ids), NEVER, at_us, at_us, at_us, _encode(instance)))
+        elif was is not None:
+            gone = _gone(was)
+            dataset = gone.get("datasetId", NO_TEXT)
+            rows.append((seq, id_, name, dataset, next(ids), NEVER, at_us, at_us, at_us, _encode(gone)))
             seq += 1
     return rows
 
