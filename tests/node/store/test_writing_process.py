@@ -24,7 +24,7 @@ from hanse.node.settings import StoreSection
 from hanse.node.store import CommitFailed, PutDocument, SaveChange, Store, committing
 from hanse.node.store.committing import BUSY_WRITES
 from hanse.node.store.history_writes import AddInstances
-from hanse.node.store.wire import Frames, Order, order_frame, read_order
+from hanse.node.store.wire import Frames, Order, order_frame, read_order, tasks_part
 
 NAMES = [DEFAULT_VOCAB + name for name in "abcd"]
 BROKEN = PutDocument("k", "x", None)  # type: ignore[arg-type]  # which the database refuses
@@ -213,6 +213,34 @@ def test_what_builds_on_a_failure_is_not_written_when_closing_either(tmp_path: P
     assert counted == [("many", 3_000)]
 
 
+def test_what_has_become_bytes_while_it_waited_is_written_as_it_was_submitted() -> None:
+    async def run() -> None:
+        bad = entity("urn:bad")
+        async with opened() as store:
+            await store.submit(created(entity("urn:first")))
+            os.kill(process_of(store), signal.SIGSTOP)
+            good, failing = [], [store.submit(created(bad), BROKEN)]
+            for n in range(1_500):  # more than an order takes
+                good.append(store.submit(created(entity(f"urn:x:{n}", n)), PutDocument("k", str(n), b"")))
+                if n % 100 == 99:
+                    failing.append(store.submit(updated(bad, n)))  # which is taken out when it fails
+                if n == 1_000:
+                    failing.append(store.submit(created(entity("urn:odd", Fraction(1, 3)))))  # which is no JSON
+            assert len({each.part for each in store._committer._waiting} - {None}) > 50
+            os.kill(process_of(store), signal.SIGCONT)
+            assert await asyncio.gather(*good) == [None] * len(good)
+            results = await asyncio.gather(*failing, return_exceptions=True)
+            assert all(isinstance(result, CommitFailed) for result in results)
+            found = (await store.query(EntityQuery(limit=2_000, order_by=()))).entities
+            assert {each.id: each.attributes[NAMES[0]][0]["value"] for each in found} == {
+                "urn:first": 1,
+                **{f"urn:x:{n}": n for n in range(1_500)},
+            }
+            assert [id_ for id_, _ in store.documents("k")] == [str(n) for n in range(1_500)]
+
+    asyncio.run(run())
+
+
 def test_if_it_is_killed_nothing_is_lost_and_nobody_hears_of_it(tmp_path: Path) -> None:
     killed = 0
 
@@ -363,7 +391,7 @@ def test_frames_come_in_any_pieces() -> None:
     odd = PutDocument("k", "é\ud800", b"\0")
     orders = [Order(n, n, [(change, odd)]) for n, change in enumerate(changes)]
     orders.append(Order(50, 50, [(created(entity("urn:odd", Fraction(1, 3))), odd)]))  # which is no JSON
-    sent = b"".join(map(order_frame, orders))
+    sent = b"".join(order_frame(order.heard, order.first, [tasks_part(order.tasks)]) for order in orders)
     frames = Frames()
     heard: list[Order] = []
     while sent:

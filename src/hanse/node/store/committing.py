@@ -89,6 +89,7 @@ class Committer:
         if self._here is None and len(self._waiting) >= EARLY and not self._place.is_busy:
             self._place.take(self._waiting)
         else:
+            self._place.prepare(submission)
             self._call(submission.loop)
         return submission.future
 

@@ -9,16 +9,20 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import IO, ClassVar, Final
 
 import msgspec
 
 from hanse.node.store.batch import failure_of
-from hanse.node.store.submission import Finished, Submission, gathered, taken_out
-from hanse.node.store.wire import Frames, Order, Report, order_frame, read_report
+from hanse.node.store.submission import Finished, Part, Submission, gathered, taken_out
+from hanse.node.store.wire import Frames, Report, order_frame, read_report, tasks_part
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
 ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
+TOGETHER: Final = 16  # submissions that become bytes at a time
 RECEIVED_AT_ONCE: Final = 1 << 16
 ENDS_WITHIN_S: Final = 60.0  # after its last report
 
@@ -42,6 +46,7 @@ class WritingProcess:
         self._lost = lost
         self._sent: deque[Submission] = deque()
         self._orders: deque[int] = deque()  # the last number in each order that is not settled
+        self._new: list[Submission] = []  # that wait, and are no bytes yet
         self._unsent = bytearray()
         self._heard = 0  # reports with failures
         self._frames = Frames()
@@ -78,6 +83,19 @@ class WritingProcess:
             loop.add_reader(self._channel, self._readable)
             self._send()
 
+    def prepare(self, submission: Submission) -> None:
+        """Make bytes of a few at a time as they come. When their turn is, they have left the processor's caches, and bytes would
+        cost twice as much.
+        """
+        new = self._new
+        new.append(submission)
+        if len(new) == TOGETHER:
+            with suppress(Exception):  # what is wrong shows when they are sent
+                part = Part(_bytes(new), TOGETHER)
+                for each in new:
+                    each.part = part
+            new.clear()
+
     def take(self, waiting: deque[Submission]) -> None:
         if waiting:
             self.listen(waiting[0].loop)
@@ -106,9 +124,10 @@ class WritingProcess:
 
     def _order(self, waiting: deque[Submission]) -> None:
         submissions = gathered(waiting, BATCH_WRITES_MAX)
+        self._new.clear()
         first = self.number + 1
         try:
-            frame = order_frame(Order(self._heard, first, [submission.writes for submission in submissions]))
+            frame = order_frame(self._heard, first, _parts(submissions))
         except Exception as error:  # noqa: BLE001  none of them is sent
             for submission in submissions:
                 submission.error = failure_of(error)
@@ -199,3 +218,16 @@ class WritingProcess:
             self._process.kill()
             self._process.wait()
         WritingProcess.running -= 1
+
+
+def _parts(submissions: list[Submission]) -> list[bytes]:
+    """All as bytes; a part of which some are missing, having failed or being too many for one order, is made anew."""
+    parts: list[bytes] = []
+    for part, group in groupby(submissions, attrgetter("part")):
+        some = list(group)
+        parts.append(part.data if part is not None and part.size == len(some) else _bytes(some))
+    return parts
+
+
+def _bytes(submissions: list[Submission]) -> bytes:
+    return tasks_part([submission.writes for submission in submissions])

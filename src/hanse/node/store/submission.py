@@ -10,13 +10,22 @@ from hanse.node.store.batch import Task
 from hanse.node.store.writes import Write
 
 
+class Part:
+    """Submissions that have become bytes together."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data = data
+        self.size = size  # how many
+
+
 class Submission(Task):
-    __slots__ = ("future", "loop")
+    __slots__ = ("future", "loop", "part")
 
     def __init__(self, writes: tuple[Write, ...], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(writes)
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
+        self.part: Part | None = None
 
 
 def gathered(waiting: deque[Submission], writes_max: int) -> list[Submission]:
@@ -55,6 +64,9 @@ class Place(Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether it takes none for now; it says when it has `Finished`."""
+
+    def prepare(self, submission: Submission) -> None:
+        """It has to wait; do what can be done already."""
 
     def take(self, waiting: deque[Submission]) -> None:
         """Begin with some of them; called on the loop's thread."""

@@ -37,20 +37,27 @@ class Report(NamedTuple):
     dead_letters: int
 
 
-def order_frame(order: Order) -> bytes:
+def tasks_part(tasks: list[tuple[Write, ...]]) -> bytes:
+    """Some of the tasks of an order."""
     try:
-        return _order_frame(order, _plain)
+        return _part(tasks, _plain)
     except ValueError:  # a value that JSON has no word for
-        return _order_frame(order, pickle.dumps)
+        return _part(tasks, pickle.dumps)
 
 
-def _order_frame(order: Order, plain: Callable[[Write], _Plain | bytes]) -> bytes:
-    return _frame(marshal.dumps((order.heard, order.first, [[plain(write) for write in task] for task in order.tasks])))
+def _part(tasks: list[tuple[Write, ...]], plain: Callable[[Write], _Plain | bytes]) -> bytes:
+    return marshal.dumps([[plain(write) for write in task] for task in tasks])
+
+
+def order_frame(heard: int, first: int, parts: list[bytes]) -> bytes:
+    """An `Order` whose tasks are in parts."""
+    return _frame(marshal.dumps((heard, first, parts)))
 
 
 def read_order(body: bytes) -> Order:
-    heard, first, tasks = marshal.loads(body)  # noqa: S302  from our own process
-    return Order(heard, first, [tuple(map(_write, task)) for task in tasks])
+    heard, first, parts = marshal.loads(body)  # noqa: S302  from our own process
+    tasks = [tuple(map(_write, task)) for part in parts for task in marshal.loads(part)]  # noqa: S302
+    return Order(heard, first, tasks)
 
 
 def report_frame(report: Report) -> bytes:

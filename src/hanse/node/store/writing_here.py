@@ -44,6 +44,9 @@ class WritingHere:
     def dead_letters(self) -> int:
         return self.writer.connection.dead_letters
 
+    def prepare(self, submission: Submission) -> None:
+        """Nothing can be done before it is taken."""
+
     def take(self, waiting: deque[Submission]) -> None:
         self._gather(waiting)
         self._apply(SLICE_S)
