@@ -226,7 +226,7 @@ def test_what_has_become_bytes_while_it_waited_is_written_as_it_was_submitted() 
                     failing.append(store.submit(updated(bad, n)))  # which is taken out when it fails
                 if n == 1_000:
                     failing.append(store.submit(created(entity("urn:odd", Fraction(1, 3)))))  # which is no JSON
-            assert len({each.part for each in store._committer._waiting} - {None}) > 50
+            assert len({each.part for each in store._committer._waiting} - {None}) > 10
             os.kill(process_of(store), signal.SIGCONT)
             assert await asyncio.gather(*good) == [None] * len(good)
             results = await asyncio.gather(*failing, return_exceptions=True)

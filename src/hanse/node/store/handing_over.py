@@ -22,7 +22,7 @@ from hanse.node.store.wire import Frames, Report, order_frame, read_report, task
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
 ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
-TOGETHER: Final = 16  # submissions that become bytes at a time
+TOGETHER: Final = 64  # submissions that become bytes at a time; fewer are new enough when they are sent
 RECEIVED_AT_ONCE: Final = 1 << 16
 ENDS_WITHIN_S: Final = 60.0  # after its last report
 
