@@ -11,7 +11,6 @@ from hanse.ngsild.entity import Change, Entity, now_text
 from hanse.node.store import SaveChange, Writer
 from hanse.node.store.connection import open_writer
 from hanse.node.store.history import ensure
-from hanse.node.store.inserting import ROWS_AT_ONCE
 from hanse.node.store.schema import migrate
 
 
@@ -37,7 +36,7 @@ def made(id_: str, instance: dict[str, Any], **more: Any) -> Entity:
     return Entity(id=id_, types=("T",), attributes={"a": [attribute]}, created_at=now, modified_at=now, **more)
 
 
-@pytest.mark.parametrize("count", [1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 5])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 3 * 32 + 2 * 8 + 5])
 def test_every_row_of_a_batch_is_written_in_order(writer: Writer, count: int) -> None:
     ids = [f"urn:x:{number}" for number in range(count)]
     save(writer, *(made(id_, {"value": number}) for number, id_ in enumerate(ids)))

@@ -13,18 +13,17 @@ Row: TypeAlias = tuple[Any, ...]
 
 # ruff: noqa: S608  only our own words are put into statements; what others wrote is bound
 
-ROWS_AT_ONCE: Final = 32
+ROWS_AT_ONCE: Final = (32, 8, 1)
 
 
 class Insert:
     def __init__(self, into: str, row: str, conflict: str = "") -> None:
-        self._one = f"INSERT INTO {into} VALUES {row} {conflict}"
-        self._many = f"INSERT INTO {into} VALUES {', '.join([row] * ROWS_AT_ONCE)} {conflict}"
+        self._statements = [(size, f"INSERT INTO {into} VALUES {', '.join([row] * size)} {conflict}") for size in ROWS_AT_ONCE]
 
     def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-        whole = len(rows) - len(rows) % ROWS_AT_ONCE
-        if whole:
-            starts = range(0, whole, ROWS_AT_ONCE)
-            connection.executemany(self._many, [tuple(chain.from_iterable(rows[i : i + ROWS_AT_ONCE])) for i in starts])
-        if whole < len(rows):
-            connection.executemany(self._one, rows[whole:])
+        at = 0
+        for size, statement in self._statements:
+            end = len(rows) - (len(rows) - at) % size
+            if at < end:
+                connection.executemany(statement, [tuple(chain.from_iterable(rows[i : i + size])) for i in range(at, end, size)])
+                at = end
