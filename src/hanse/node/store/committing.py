@@ -32,7 +32,7 @@ from hanse.node.store.writing_here import WritingHere
 from hanse.node.store.writing_process import NUMBER, Setup
 
 BUSY_WRITES: Final = 1_000  # in a second: worth a process of its own
-EARLY: Final = 14  # submissions that are worth a batch: the other process gets them before the loop has heard all requests
+EARLY: Final = 25  # submissions that are worth a batch: the other process gets them before the loop has heard all requests
 AGAIN_S: Final = 60.0  # after one was lost
 IDLE_S: Final = 60.0  # without a write, after which it ends
 CALM_S: Final = 0.2  # without a write, after which what waits to be filed is
@@ -86,7 +86,7 @@ class Committer:
             if isinstance(write, SaveChange):
                 self.overlay[write.change.entity.id] = write.change.after, submission
         self._waiting.append(submission)
-        if self._here is None and len(self._waiting) >= EARLY and not self._place.is_busy:
+        if self._here is None and len(self._waiting) >= EARLY and not self._place.is_busy(len(self._waiting)):
             self._place.take(self._waiting)
         else:
             self._place.prepare(submission)
@@ -119,13 +119,13 @@ class Committer:
         return WritingHere(BatchWriter(self._path, self._settings, durable=self._durable), self._finished)
 
     def _call(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._is_called and not self._place.is_busy:
+        if not self._is_called and not self._place.is_busy(len(self._waiting)):
             self._is_called = True
             loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         self._is_called = False
-        if not self._waiting or self._place.is_busy or self._closed:
+        if not self._waiting or self._place.is_busy(len(self._waiting)) or self._closed:
             return
         if self._may_leave and self._here is not None:
             self._consider_leaving(self._here, self._waiting[0].loop)

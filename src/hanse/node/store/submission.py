@@ -61,9 +61,8 @@ class Finished(Protocol):
 class Place(Protocol):
     """Where submissions are written."""
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether it takes none for now; it says when it has `Finished`."""
+    def is_busy(self, waiting: int) -> bool:
+        """Whether it takes none of so many for now; it says when it has `Finished`."""
 
     def prepare(self, submission: Submission) -> None:
         """It has to wait; do what can be done already."""

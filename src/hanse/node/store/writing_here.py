@@ -36,8 +36,7 @@ class WritingHere:
         self._committing: Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, "hanse-commit")
 
-    @property
-    def is_busy(self) -> bool:
+    def is_busy(self, waiting: int) -> bool:  # noqa: ARG002
         return bool(self._batch)
 
     @property
