@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hanse.ngsild.entity import Change, Entity, now_text
-from hanse.node.store import SaveChange, Writer
+from hanse.node.store import SaveChange, Writer, connection
 from hanse.node.store.connection import open_writer
 from hanse.node.store.history import ensure
 from hanse.node.store.schema import migrate
@@ -16,12 +16,12 @@ from hanse.node.store.schema import migrate
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Any:
-    connection = open_writer(tmp_path / "x.sqlite", durable=False)
-    migrate(connection)
-    ensure(connection)
-    connection.remember()
-    yield connection
-    connection.close()
+    opened = open_writer(tmp_path / "x.sqlite", durable=False)
+    migrate(opened)
+    ensure(opened)
+    opened.remember()
+    yield opened
+    opened.close()
 
 
 def save(writer: Writer, *entities: Entity) -> None:
@@ -67,3 +67,15 @@ def test_every_instance_of_a_change_has_an_id_of_its_own(writer: Writer) -> None
     ids = [id_ for (id_,) in writer.execute("SELECT instance_id FROM history")]
     assert len(set(ids)) == len(ids) == 602
     assert {len(id_) for id_ in ids} == {len("urn:ngsi-ld:Instance:") + 24}
+
+
+def test_what_is_staged_is_remembered_however_little_is(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "ROWS_REMEMBERED_MAX", 2)
+    entities = [made(f"urn:x:{number}", {}) for number in range(4)]
+    for entity in entities:
+        SaveChange(Change("created", now_text(), None, entity), "create").apply(writer)
+    changed = made("urn:x:0", {"value": 2})
+    SaveChange(Change("updated", changed.modified_at, entities[0], changed), "update").apply(writer)
+    writer.flush()
+    assert writer.execute("SELECT id FROM entities ORDER BY n").fetchall() == [(entity.id,) for entity in entities]
+    assert writer.execute("SELECT value FROM facts_new ORDER BY entity").fetchall() == [(2,), (1,), (1,), (1,)]

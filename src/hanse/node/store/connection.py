@@ -80,8 +80,8 @@ class Writer(sqlite3.Connection):
         return row
 
     def keep_row(self, id_: str, row: EntityRow) -> None:
-        if len(self.rows) >= ROWS_REMEMBERED_MAX:
-            self.rows.clear()
+        if len(self.rows) >= ROWS_REMEMBERED_MAX:  # what is staged is not in the tables yet
+            self.rows = {staged: self.rows[staged] for staged in self.stage.ids if staged in self.rows}
         self.rows[id_] = row
 
     def name_id(self, name: str) -> int:

@@ -22,7 +22,6 @@ from hanse.node.store.wire import Frames, Report, order_frame, read_report, task
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
 ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
-MANY: Final = 100  # submissions that are worth that; fewer cost less if they wait for others to be written with
 TOGETHER: Final = 64  # submissions that become bytes at a time; fewer are new enough when they are sent
 RECEIVED_AT_ONCE: Final = 1 << 16
 ENDS_WITHIN_S: Final = 60.0  # after its last report
@@ -73,7 +72,8 @@ class WritingProcess:
         return self._process.pid
 
     def is_busy(self, waiting: int) -> bool:
-        return len(self._orders) >= (ORDERS_MAX if waiting >= MANY else 1)
+        """A second order is worth it only if it is a large one: few submissions cost less if they wait for others."""
+        return len(self._orders) >= (ORDERS_MAX if waiting >= BATCH_WRITES_MAX else 1)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear reports on this loop from now on."""
