@@ -103,7 +103,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_head = False
         self._lose_patience()
         super().on_headers_complete()
-        self.scope[_EXCHANGE] = Exchange(self.cycle)  # type: ignore[typeddict-unknown-key]
+        cycle = self.cycle
+        if cycle is not None and cycle.scope is self.scope:  # a web socket has none
+            self.scope[_EXCHANGE] = Exchange(cycle)  # type: ignore[typeddict-unknown-key]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose_patience()
