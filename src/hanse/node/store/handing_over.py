@@ -22,6 +22,7 @@ from hanse.node.store.wire import Frames, Report, order_frame, read_report, task
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
 ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
+SECOND: Final = 16  # submissions that are worth a second order; fewer cost less if they wait for others to be written with
 TOGETHER: Final = 64  # submissions that become bytes at a time; fewer are new enough when they are sent
 RECEIVED_AT_ONCE: Final = 1 << 16
 ENDS_WITHIN_S: Final = 60.0  # after its last report
@@ -72,8 +73,7 @@ class WritingProcess:
         return self._process.pid
 
     def is_busy(self, waiting: int) -> bool:
-        """A second order is worth it only if it is a large one: few submissions cost less if they wait for others."""
-        return len(self._orders) >= (ORDERS_MAX if waiting >= BATCH_WRITES_MAX else 1)
+        return len(self._orders) >= (ORDERS_MAX if waiting >= SECOND else 1)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear reports on this loop from now on."""
