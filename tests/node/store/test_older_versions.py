@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from hanse.ngsild.entity import LOCATION, Change, Entity, decode_entity
+from hanse.ngsild.entity import LOCATION, Attributes, Change, Entity, decode_entity
 from hanse.ngsild.geo import GeoQuery
 from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.temporal_parsing import TemporalQuery
@@ -108,6 +109,35 @@ def test_its_places_are_found(directory: Path, geo: GeoQuery, found: set[str]) -
         store = Store.open(directory)
         try:
             assert set(await store.ids(EntityQuery(geo=geo))) == found
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+def test_facts_that_wait_in_version_5_are_filed(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = Store.open(tmp_path)
+        place = [{"type": "GeoProperty", "value": {"type": "Point", "coordinates": [1, 2]}}]
+        for number in range(3):
+            attributes: Attributes = {"urn:n": [{"type": "Property", "value": number}], "urn:p": place}
+            entity = Entity(id=f"urn:x:{number}", types=("T",), attributes=attributes, created_at="2020", modified_at="2020")
+            await store.submit(SaveChange(Change("created", "2020-01-01T00:00:00Z", None, entity), "create"))
+        await store.close()
+        with closing(sqlite3.connect(store.path)) as older:  # of new entities points were there at once, and all else later
+            older.executescript(
+                """INSERT INTO facts SELECT * FROM facts_new; DROP TABLE facts_new; DROP TABLE facts_changed;
+                INSERT INTO facts_by_value SELECT key, value, entity FROM facts WHERE entity = 1 OR typeof(value) = 'blob';
+                UPDATE facts_filed SET upto = 1; PRAGMA user_version=5;"""
+            )
+        store = Store.open(tmp_path)
+        try:
+            select = store.reader.execute
+            rows = [set(select(f"SELECT key, value, entity FROM {table}")) for table in ("facts", "facts_by_value")]
+            assert rows[0] == rows[1]
+            assert len(rows[0]) == 6
+            assert select("SELECT upto FROM facts_filed").fetchone() == (3,)
+            assert await store.ids(EntityQuery(q="urn:n>=1")) == ["urn:x:1", "urn:x:2"]
         finally:
             await store.close()
 
