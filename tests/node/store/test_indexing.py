@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,9 +94,9 @@ def _assert_filed(store: Store) -> None:
     assert read("SELECT count(*) FROM facts_new WHERE entity <= ?", (upto,)).fetchone() == (0,)
 
 
-@pytest.fixture(params=[(1, 1), (2, 5), (2, CALM_CHANGED_MAX), (CALM_NEW_MAX, CALM_CHANGED_MAX)], ids="unfiled_max={}".format)
+@pytest.fixture(params=[(1, 1), (11, 5), (11, CALM_CHANGED_MAX), (CALM_NEW_MAX, CALM_CHANGED_MAX)], ids="unfiled_max={}".format)
 def unfiled_max(request: pytest.FixtureRequest) -> Iterator[tuple[int, int]]:
-    """How many new entities, and how many changed facts, may wait to be filed."""
+    """How many facts of new entities, and how many that changed, may wait to be filed."""
     new, changed = request.param
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filing, "CALM_NEW_MAX", new)
@@ -153,7 +156,7 @@ def test_values_are_found_whether_they_are_filed_or_not(unfiled_max: tuple[int, 
         attributes = {name: [{"type": "Property", "value": one}] for name, one in values.items()}
         return Entity(id=f"urn:x:{number}", types=("T",), attributes=attributes, created_at="2020", modified_at=f"2020-{value}")
 
-    waits = {(1, 1): (False, False), (2, CALM_CHANGED_MAX): (True, True), (CALM_NEW_MAX, CALM_CHANGED_MAX): (True, False)}
+    waits = {(1, 1): (False, False), (11, CALM_CHANGED_MAX): (True, True), (CALM_NEW_MAX, CALM_CHANGED_MAX): (True, False)}
 
     async def run() -> None:
         store = Store.open(None)
@@ -200,3 +203,60 @@ def test_facts_are_filed_when_nobody_writes() -> None:
             await store.close()
 
     asyncio.run(run())
+
+
+def _numbered(number: int) -> SaveChange:
+    entity = Entity(id=f"urn:x:{number}", types=("T",), attributes={"urn:n": [{"type": "Property", "value": number}]})
+    return SaveChange(Change("created", "2020-01-01T00:00:00Z", None, entity), "create")
+
+
+def test_a_store_that_is_closed_when_its_loop_is_gone_writes_everything(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+
+    async def submit() -> None:
+        for number in range(2_500):
+            store.submit(_numbered(number)).add_done_callback(lambda _: None)
+
+    asyncio.run(submit())
+    store.close_now()
+    with closing(sqlite3.connect(store.path)) as connection:
+        assert connection.execute("SELECT count(*) FROM entities").fetchone() == (2_500,)
+
+
+def test_facts_are_filed_on_another_loop_when_the_first_one_is_gone() -> None:
+    store = Store.open(None)
+
+    async def write(first: int) -> None:
+        await asyncio.gather(*(store.submit(_numbered(number)) for number in range(first, first + 300)))
+
+    async def write_and_wait() -> None:
+        await write(300)
+        async with asyncio.timeout(60):
+            while unfiled(store.reader).new:  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.05)
+
+    try:
+        asyncio.run(write(0))
+        asyncio.run(write_and_wait())
+    finally:
+        store.close_now()
+
+
+def test_what_there_is_can_be_asked_first_of_all(tmp_path: Path) -> None:
+    """Before any query was: and it is one state of everything, however long it takes."""
+
+    async def fill() -> None:
+        store = Store.open(tmp_path)
+        await asyncio.gather(*(store.submit(_numbered(number)) for number in range(6_000)))
+        await store.close()
+
+    async def ask() -> None:
+        store = Store.open(tmp_path)
+        try:
+            assert [(info.name, info.entities) for info in await store.attributes()] == [("urn:n", 6_000)]
+            assert [(info.name, info.entities) for info in await store.types()] == [("T", 6_000)]
+        finally:
+            await store.close()
+
+    asyncio.run(fill())
+    asyncio.run(ask())

@@ -150,7 +150,7 @@ async def _filled(store: Store, found: list[Entity]) -> None:
 
 
 @pytest.mark.parametrize("few", [2_000, 0])
-@pytest.mark.parametrize("unfiled", [(1, 1), (2, CALM_CHANGED_MAX), (CALM_NEW_MAX, CALM_CHANGED_MAX)], ids=str)
+@pytest.mark.parametrize("unfiled", [(1, 1), (5, CALM_CHANGED_MAX), (CALM_NEW_MAX, CALM_CHANGED_MAX)], ids=str)
 @settings(max_examples=60, deadline=None)
 @given(found=entities(), asked=st.lists(queries, min_size=1, max_size=8))
 def test_answers_are_those_of_the_plain_meaning(

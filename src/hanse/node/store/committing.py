@@ -23,7 +23,7 @@ from hanse.ngsild.entity import Entity
 from hanse.ngsild.errors import TooManyPending
 from hanse.node.settings import StoreSection
 from hanse.node.store.batch import BatchWriter, CommitFailed, builds_on_failure, failure_of
-from hanse.node.store.filing import CALM_NEW_MAX, FileFacts
+from hanse.node.store.filing import FileFacts
 from hanse.node.store.handing_over import WritingProcess
 from hanse.node.store.schema import StoreError
 from hanse.node.store.submission import Place, Submission, taken_out
@@ -36,6 +36,7 @@ EARLY: Final = 25  # submissions that are worth a batch: the other process gets 
 AGAIN_S: Final = 60.0  # after one was lost
 IDLE_S: Final = 60.0  # without a write, after which it ends
 CALM_S: Final = 0.2  # without a write, after which what waits to be filed is
+UNFILED: Final = 200  # writes that are worth it
 PROCESSES_MAX: Final = len(os.sched_getaffinity(0)) - 1  # of all stores of a node: the node itself needs a processor
 
 log = structlog.get_logger("hanse.store")
@@ -72,7 +73,7 @@ class Committer:
         self._may_leave = settings.writer_process != "never"
         self._not_before = 0.0
         self._unfiled = 0  # writes since facts were last filed because nobody wrote
-        self._calm: asyncio.TimerHandle | None = None
+        self._calm: asyncio.AbstractEventLoop | None = None  # on which it is looked whether it is calm
 
     def submit(self, writes: tuple[Write, ...]) -> asyncio.Future[Any]:
         if self._closed:
@@ -202,17 +203,21 @@ class Committer:
         if self._waiting and not self._closed:
             # futures are resolved first: who hears of a commit may have more to write
             self._call(self._waiting[0].loop)
-        elif self._unfiled >= CALM_NEW_MAX and self._calm is None and submissions:
-            loop = submissions[-1].loop
-            self._calm = loop.call_later(CALM_S, self._file, self.commits)
+        elif self._unfiled >= UNFILED and submissions:
+            self._await_calm(submissions[-1].loop)
 
-    def _file(self, commits: int) -> None:
+    def _await_calm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._calm is not loop and not self._closed and not loop.is_closed():
+            self._calm = loop
+            loop.call_later(CALM_S, self._file, loop, self.commits)
+
+    def _file(self, loop: asyncio.AbstractEventLoop, commits: int) -> None:
         """Facts, if nobody has written meanwhile."""
         self._calm = None
         if self._closed or self.pending:
             return
         if self.commits > commits:
-            self._calm = asyncio.get_running_loop().call_later(CALM_S, self._file, self.commits)
+            self._await_calm(loop)
             return
         self._unfiled = 0
         self.submit((FileFacts(),)).add_done_callback(asyncio.Future.exception)  # the next one will try again

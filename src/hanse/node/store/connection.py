@@ -48,6 +48,7 @@ class Writer(sqlite3.Connection):
     large: set[str]  # entities written lately that are larger than RECENT_BYTES_MAX
     dead_letters: int
     dead_letters_max: int
+    facts_new: int  # rows of that table
 
     def remember(self) -> None:
         """Start from what is committed."""
@@ -58,6 +59,7 @@ class Writer(sqlite3.Connection):
         self.large = set()
         (self.any_transient,) = self.execute("SELECT EXISTS (SELECT 1 FROM entities WHERE expires_us IS NOT NULL)").fetchone()
         (self.entities_next,) = self.execute("SELECT coalesce(max(n), 0) + 1 FROM entities").fetchone()
+        (self.facts_new,) = self.execute("SELECT count(*) FROM facts_new").fetchone()
         (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()
 
     def flush(self) -> None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 FactKey: TypeAlias = tuple[int, int, Any]  # key, entity, value
 
-NEW_MAX: Final = 4_000  # entities that wait to be filed
-CHANGED_MAX: Final = 16_000  # facts that came or went
-CALM_NEW_MAX: Final = 200  # the same, when few changes come at a time: then a write must not take long
+NEW_MAX: Final = 28_000  # facts of new entities that wait to be filed
+CHANGED_MAX: Final = 16_000  # facts of others that came or went
+CALM_NEW_MAX: Final = 1_400  # the same, when few changes come at a time: then a write must not take long
 CALM_CHANGED_MAX: Final = 400
 CALM: Final = 10  # changes written at a time
 
@@ -64,32 +64,34 @@ def unfiled(connection: sqlite3.Connection) -> Unfiled:
     return Unfiled(*connection.execute(_UNFILED).fetchone())
 
 
-def write_facts(connection: sqlite3.Connection, dropped: Collection[FactKey], added: Collection[Row], changes: int) -> None:
+def write_facts(connection: Writer, dropped: Collection[FactKey], added: Collection[Row], changes: int) -> None:
     """What so many changes take away and then add; in a transaction of the caller's."""
-    waiting = unfiled(connection)
-    upto = waiting.upto
+    upto, _, changed = unfiled(connection)
     if dropped:
         ordered = sorted(dropped)
         filed = [fact for fact in ordered if fact[1] <= upto]
         if filed:
             connection.executemany(_DROP, filed)
             _DROPPED.run(connection, filed)
+            changed += len(filed)
         if len(filed) < len(ordered):
             connection.executemany(_DROP_NEW, [fact for fact in ordered if fact[1] > upto])
+            connection.facts_new -= len(ordered) - len(filed)
     if added:
         new = [row for row in added if row[1] > upto]
         _ADD_NEW.run(connection, new)
+        connection.facts_new += len(new)
         if len(new) < len(added):
             rows = sorted([row for row in added if row[1] <= upto], key=itemgetter(0))  # neighbours together
             _ADD.run(connection, rows)
             _ADDED.run(connection, [row[:3] for row in rows])
-    is_calm = changes <= CALM
-    changed = waiting.changed + len(dropped) + len(added)
-    if waiting.new >= (CALM_NEW_MAX if is_calm else NEW_MAX) or changed >= (CALM_CHANGED_MAX if is_calm else CHANGED_MAX):
+            changed += len(rows)
+    new_max, changed_max = (CALM_NEW_MAX, CALM_CHANGED_MAX) if changes <= CALM else (NEW_MAX, CHANGED_MAX)
+    if connection.facts_new >= new_max or changed >= changed_max:
         file_facts(connection)
 
 
-def file_facts(connection: sqlite3.Connection) -> None:
+def file_facts(connection: Writer) -> None:
     """File what waits for it, if anything does; in a transaction of the caller's."""
     waiting = unfiled(connection)
     if waiting.changed:
@@ -101,6 +103,7 @@ def file_facts(connection: sqlite3.Connection) -> None:
         connection.execute(_FILE_NEW)
         connection.execute(_FILE_NEW_BY_VALUE)
         connection.execute("DELETE FROM facts_new")
+        connection.facts_new = 0
         connection.execute(_SET_FILED, (waiting.newest,))
 
 

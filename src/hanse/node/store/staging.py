@@ -17,6 +17,8 @@ from hanse.node.store.inserting import Insert, Row
 if TYPE_CHECKING:
     import sqlite3
 
+    from hanse.node.store.connection import Writer
+
 # ruff: noqa: S608  only our own words are put into statements; what others wrote is bound
 
 # what stands for None in a row that is inserted: binding None costs more than the rest of the row. None may be given all the same
@@ -117,7 +119,7 @@ class Stage(Struct):
         else:
             self.scopes_dropped.add(scope)
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: Writer) -> None:
         many = connection.executemany
         if self.deleted:
             many(_DELETE, self.deleted)

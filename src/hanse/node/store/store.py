@@ -236,7 +236,7 @@ class Store:
         return await self._read(lambda searcher: searcher.ids(query, self.measure))
 
     async def types(self) -> list[TypeInfo]:
-        return await self._read(lambda searcher: discover_types(searcher.connection))
+        return await self.read(discover_types)
 
     def type_counts(self) -> dict[str, int]:
         """How many entities there are of each type."""
@@ -247,7 +247,7 @@ class Store:
         return {name: int(count) for name, count in rows}
 
     async def attributes(self) -> list[AttributeInfo]:
-        return await self._read(lambda searcher: discover_attributes(searcher.connection))
+        return await self.read(discover_attributes)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run anything that only reads in a reader's thread, in one transaction, within the time a query may take."""
