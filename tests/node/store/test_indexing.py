@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from hanse.ngsild.entity import Change, Entity
 from hanse.ngsild.query import EntityQuery
-from hanse.node.store import SaveChange, Store, filing
+from hanse.node.store import SaveChange, Store, discovery, filing
+from hanse.node.store.connection import open_writer
 from hanse.node.store.filing import CALM_CHANGED_MAX, CALM_NEW_MAX, unfiled
 from hanse.node.store.indexing import BOOLEAN, INSTANT, NUMBER, OTHER, TEXT, TEXT_MAX, facts, moment_key
 
@@ -260,3 +261,30 @@ def test_what_there_is_can_be_asked_first_of_all(tmp_path: Path) -> None:
 
     asyncio.run(fill())
     asyncio.run(ask())
+
+
+def test_filing_while_attributes_are_counted_hides_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts go from one table to the other between two looks: both have to be at the same state."""
+    count = discovery._counts_in
+
+    def counted(connection: sqlite3.Connection, table: str) -> list[tuple[int, int]]:
+        found = count(connection, table)
+        if table == "facts":
+            with closing(open_writer(tmp_path / "default.sqlite", durable=False)) as other:
+                other.remember()
+                other.execute("BEGIN IMMEDIATE")
+                filing.file_facts(other)
+                other.execute("COMMIT")
+        return found
+
+    async def run() -> None:
+        store = Store.open(tmp_path)
+        try:
+            await asyncio.gather(*(store.submit(_numbered(number)) for number in range(50)))
+            monkeypatch.setattr(discovery, "_counts_in", counted)
+            assert [(info.name, info.entities) for info in await store.attributes()] == [("urn:n", 50)]
+            assert unfiled(store.reader).new == 0
+        finally:
+            await store.close()
+
+    asyncio.run(run())
