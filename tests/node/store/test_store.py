@@ -108,7 +108,8 @@ def test_a_write_is_seen_when_it_is_acknowledged_even_if_the_next_one_is_pending
             assert store.entity("urn:x:1") == state
             for value in range(2, 60, 2):
                 one = updated(state, value)
-                two = updated(one.change.entity, value + 1)
+                assert one.after is not None
+                two = updated(one.after, value + 1)
                 store._committer._here.commit_s = 1.0  # as on a slow disk: commits take a thread
                 acknowledged = store.submit(one)
                 seen: list[Entity | None] = []
@@ -116,8 +117,9 @@ def test_a_write_is_seen_when_it_is_acknowledged_even_if_the_next_one_is_pending
                 await asyncio.sleep(0)  # the first is being committed
                 last = store.submit(two)
                 await last
-                assert seen[0] in (one.change.after, two.change.after)
-                state = two.change.entity
+                assert seen[0] in (one.after, two.after)
+                assert two.after is not None
+                state = two.after
 
     asyncio.run(run())
 
@@ -153,7 +155,7 @@ def test_looking_up_many_entities_changes_no_answer() -> None:
             expected = answers()
             store._recent.clear()
             store.look_up(ids)
-            assert set(store._recent) == {"urn:plain", "urn:expired", "urn:expiring"}
+            assert set(store._found) == {"urn:plain", "urn:expired", "urn:expiring"}
             assert answers() == expected
             store.look_up(ids)
             await asyncio.gather(*done)
@@ -180,6 +182,22 @@ def test_what_was_looked_up_and_not_there_is_there_when_it_is_created() -> None:
             assert found is not None
             await store.submit(deleted(found))
             assert store.latest(new.id) is None
+
+    asyncio.run(run())
+
+
+def test_an_entity_that_is_looked_up_again_is_remembered() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            new = entity()
+            store.look_up([new.id])
+            await store.submit(created(new))
+            assert not store._recent  # it came by, and may have been one of a great many
+            store.look_up([new.id])
+            assert store._recent == {new.id: new}
+            change = updated(new, 2)
+            await store.submit(change)
+            assert store._recent == {new.id: change.after}
 
     asyncio.run(run())
 
@@ -337,7 +355,7 @@ async def client(store, name):
     await store.submit(created(kept), PutDocument("twin", name, b"0"))
     for value in range(1, 100_000):
         write = updated(kept, value)
-        kept = write.change.after
+        kept = write.after
         await store.submit(write, PutDocument("twin", name, str(value).encode()))
         print(name, value, flush=True)
 
@@ -409,8 +427,8 @@ def test_the_log_says_what_happened_in_order() -> None:
         async with opened() as store:
             first = entity(scopes=("/A",))
             change = updated(first, 2)
-            assert change.change.after is not None
-            await store.submit(created(first), change, deleted(change.change.after))
+            assert change.after is not None
+            await store.submit(created(first), change, deleted(change.after))
             records = store.read_log()
             assert [(r.offset, r.kind, r.entity, r.types) for r in records] == [
                 (1, "created", "urn:x:1", ("T",)),
@@ -439,8 +457,8 @@ def test_log_and_history_are_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
             store._writer.execute("UPDATE history SET modified_us = 0")
             for value in range(40):
                 write = updated(kept, value)
-                assert write.change.after is not None
-                kept = write.change.after
+                assert write.after is not None
+                kept = write.after
                 await store.submit(write)
             assert store.log_end() == 41
             assert 10 <= len(store.read_log()) <= 14

@@ -35,7 +35,7 @@ class Task:
     def __init__(self, writes: tuple[Write, ...], number: int = 0) -> None:
         self.writes = writes
         self.number = number
-        self.ids = [write.change.entity.id for write in writes if isinstance(write, SaveChange)]
+        self.ids = [write.id for write in writes if isinstance(write, SaveChange)]
         self.error: Exception | None = None
         self.outcome: object = None  # what a write has to tell whoever submitted it
 

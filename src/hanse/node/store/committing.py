@@ -85,7 +85,7 @@ class Committer:
         self._writes += len(writes)
         for write in writes:
             if isinstance(write, SaveChange):
-                self.overlay[write.change.entity.id] = write.change.after, submission
+                self.overlay[write.id] = write.after, submission
         self._waiting.append(submission)
         if self._here is None and len(self._waiting) >= EARLY and not self._place.is_busy(len(self._waiting)):
             self._place.take(self._waiting)

@@ -12,17 +12,17 @@ geometries the fact is their number in the R*Tree.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from hanse.filters.paths import values_at
 from hanse.filters.values import number_value, temporal_value
 from hanse.ngsild.entity import VALUE_MEMBER
 from hanse.ngsild.geo import Box, geometry_box
 from hanse.node.store.cells import CELL_BYTES, cell
-from hanse.node.store.filing import FactKey
-from hanse.node.store.inserting import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hanse.ngsild.entity import Attributes, Entity, Instance
     from hanse.node.store.connection import Writer
 
@@ -50,9 +50,9 @@ _POSITION: Final = Struct(">dd")
 _POINT_BYTES: Final = CELL_BYTES + _POSITION.size
 
 
-def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
+def facts(instances: Sequence[Instance]) -> dict[tuple[int, Any], int]:
     """The facts of one attribute, of places at most one plain point: (kind, value) -> shape."""
-    fact = _scalar_fact(instances)
+    fact = scalar_fact(instances)
     if fact is not None:
         kind, value, shape = fact
         return {(kind, value): shape}
@@ -64,7 +64,7 @@ def facts(instances: list[Instance]) -> dict[tuple[int, Any], int]:
     return found
 
 
-def _scalar_fact(instances: list[Instance]) -> Fact | None:
+def scalar_fact(instances: Sequence[Instance]) -> Fact | None:
     """The one fact that nearly every attribute is, without looking for what it might be; None: look closer."""
     if len(instances) != 1:
         return None
@@ -107,7 +107,7 @@ def moment_key(ns: int) -> bytes:
     return ns.to_bytes(MOMENT_BYTES, "big")
 
 
-def places(instances: list[Instance]) -> list[Place]:
+def places(instances: Sequence[Instance]) -> list[Place]:
     """Where the geometries of an attribute are."""
     found: list[Place] = []
     for instance in instances:
@@ -142,121 +142,113 @@ def point(value: Any) -> tuple[float, float] | None:
     return None
 
 
+class Difference(NamedTuple):
+    """What a change does to the indexes, by the names of attributes."""
+
+    dropped: list[tuple[str, int, Any]]  # facts: name, kind, value
+    added: list[tuple[str, int, Any, int]]  # and shape
+    places_dropped: list[tuple[str, int]]  # places in the R*Tree: name, and which of its instances it is
+    places_added: list[tuple[str, int, Box]]
+
+
 _NO_ATTRIBUTES: Final[Attributes] = {}
-_NO_ROWS: Final[tuple[dict[FactKey, int], dict[int, Row]]] = ({}, {})
 
 
-def follow(writer: Writer, n: int, before: Entity | None, after: Entity | None, type_set: int) -> None:
-    """Stage the index rows of entity number `n`, from what `before` had to what `after` has."""
+def difference(before: Entity | None, after: Entity | None) -> Difference:
+    """From what `before` had to what `after` has."""
     old = before.attributes if before is not None else _NO_ATTRIBUTES
     new = after.attributes if after is not None else _NO_ATTRIBUTES
+    found = Difference([], [], [], [])
     if before is not None and after is not None and before.types != after.types:
-        _follow(writer, n, old, _NO_ATTRIBUTES, type_set)
+        _compare_all(found, old, _NO_ATTRIBUTES)
         old = _NO_ATTRIBUTES
-    _follow(writer, n, old, new, type_set)
-    old_scopes = before.scopes if before is not None else ()
-    new_scopes = after.scopes if after is not None else ()
-    if old_scopes != new_scopes:
-        for scope in old_scopes:
-            writer.stage.drop_scope((scope, n))
-        writer.stage.scopes_added.update((scope, n) for scope in new_scopes)
+    _compare_all(found, old, new)
+    return found
 
 
-def _begin(writer: Writer, n: int, new: Attributes, type_set: int) -> None:
-    """`_follow` for an entity that had nothing: there is nothing to compare, which is worth saying once for all attributes."""
-    names, added = writer.names, writer.stage.facts_added
-    for name, instances in new.items():
-        fact = _scalar_fact(instances)
-        if fact is None:
-            _compare(writer, n, name, None, instances, type_set)
-        else:
-            kind, value, shape = fact
-            key = (names.get(name) or writer.name_id(name)) * KINDS + kind
-            added[key, n, value] = key, n, value, type_set, shape
-
-
-def _follow(writer: Writer, n: int, old: Attributes, new: Attributes, type_set: int) -> None:
-    if not old:
-        _begin(writer, n, new, type_set)
-        return
+def _compare_all(found: Difference, old: Attributes, new: Attributes) -> None:
     for name, instances in new.items():
         known = old.get(name)
-        if known is not instances:
-            _compare(writer, n, name, known, instances, type_set)
-    if old:
-        for name, known in old.items():
-            if name not in new:
-                _compare(writer, n, name, known, None, type_set)
+        if known is None:
+            fact = scalar_fact(instances)
+            if fact is not None:  # as nearly always
+                found.added.append((name, *fact))
+            else:
+                _compare(found, name, (), instances)
+        elif known is not instances and not _is_same_scalar(known, instances):
+            was, fact = scalar_fact(known), scalar_fact(instances)
+            if was is None or fact is None:
+                _compare(found, name, known, instances)
+            elif was != fact:
+                found.dropped.append((name, *was[:2]))
+                found.added.append((name, *fact))
+    for name, known in old.items():
+        if name not in new:
+            _compare(found, name, known, ())
 
 
 def _is_same_scalar(known: list[Instance], instances: list[Instance]) -> bool:
-    """Whether both are one instance with the same number or text, so that their facts are the same, whatever these are."""
+    """Whether both are one instance with the same number, text or point, so that their facts are the same, whatever these are."""
     if len(known) != 1 or len(instances) != 1:
         return False
     old, new = known[0], instances[0]
     kind = new.get("type")
     if old.get("type") != kind:
         return False
+    if kind == "GeoProperty":
+        position = point(old.get("value"))
+        return position is not None and position == point(new.get("value"))
     member = "value" if kind == "Property" else "object"
     value = new.get(member)
     other = old.get(member)
     return value.__class__ in _SCALARS and value.__class__ is other.__class__ and bool(value == other)
 
 
-def _compare(
-    writer: Writer, n: int, name: str, known: list[Instance] | None, instances: list[Instance] | None, type_set: int
-) -> None:
-    if known and instances and _is_same_scalar(known, instances):
-        return
-    name_id = writer.name_id(name)
-    stage = writer.stage
-    if instances and (fact := _scalar_fact(instances)) is not None:
-        old = _scalar_fact(known) if known else None
-        if old is not None or not known:
-            if fact != old:
-                base = name_id * KINDS
-                if old is not None:
-                    stage.drop_fact((base + old[0], n, old[1]))
-                key = base + fact[0]
-                stage.facts_added[key, n, fact[1]] = key, n, fact[1], type_set, fact[2]
-            return
-    is_, is_in = _rows(name_id, n, instances) if instances else _NO_ROWS
-    if known:
-        was, was_in = _rows(name_id, n, known)
-        for fact, shape in was.items():
-            if is_.get(fact) == shape:
-                del is_[fact]
-            else:
-                stage.drop_fact(fact)
-        for id_, place in was_in.items():
-            if is_in.get(id_) == place:
-                del is_in[id_]
-            else:
-                stage.drop_place(id_)
-    for fact, shape in is_.items():
-        stage.facts_added[fact] = (*fact, type_set, shape)
-    if is_in:
-        stage.places_added.update(is_in)
+def _compare(found: Difference, name: str, known: Sequence[Instance], instances: Sequence[Instance]) -> None:
+    was, was_in = _rows(known)
+    is_, is_in = _rows(instances)
+    found.dropped.extend((name, *fact) for fact, shape in was.items() if is_.get(fact) != shape)
+    found.added.extend((name, *fact, shape) for fact, shape in is_.items() if was.get(fact) != shape)
+    found.places_dropped.extend((name, i) for i, box in was_in.items() if is_in.get(i) != box)
+    found.places_added.extend((name, i, box) for i, box in is_in.items() if was_in.get(i) != box)
 
 
-def _rows(name_id: int, n: int, instances: list[Instance]) -> tuple[dict[FactKey, int], dict[int, Row]]:
-    """What `facts` and `places` say of one attribute: facts with their shapes, and places by their numbers."""
-    base = name_id * KINDS
-    found = {(base + kind, n, value): shape for (kind, value), shape in facts(instances).items()}
-    somewhere: dict[int, Row] = {}
+def _rows(instances: Sequence[Instance]) -> tuple[dict[tuple[int, Any], int], dict[int, Box]]:
+    """What `facts` and `places` say of one attribute: (kind, value) -> shape, and the places that are no plain points."""
+    found = facts(instances)
+    somewhere: dict[int, Box] = {}
     if any(instance.get("type") == "GeoProperty" for instance in instances):
         found_places = places(instances)
-        for i, ((west, south, east, north), is_point) in enumerate(found_places):
+        for i, (box, is_point) in enumerate(found_places):
             if is_point:
-                value = point_value(west, south)
+                found[PLACE, point_value(*box[:2])] = _PLACE_SHAPE
             else:
-                id_ = _place_id(n, name_id, i)
-                somewhere[id_] = id_, west, east, south, north, n, name_id
-                value = _NUMBER.pack(id_)
-            found[base + PLACE, n, value] = _PLACE_SHAPE
+                somewhere[i] = box
         if found_places:  # that it is somewhere says that it is
-            found.pop((base + OTHER, n, 0), None)
+            found.pop((OTHER, 0), None)
     return found, somewhere
+
+
+def stage_difference(writer: Writer, n: int, type_set: int, change: Difference) -> None:
+    """The index rows of entity number `n`, which has these types now."""
+    names, stage = writer.names, writer.stage
+    for name, kind, value in change.dropped:
+        stage.drop_fact(((names.get(name) or writer.name_id(name)) * KINDS + kind, n, value))
+    added = stage.facts_added
+    for name, kind, value, shape in change.added:
+        key = (names.get(name) or writer.name_id(name)) * KINDS + kind
+        added[key, n, value] = key, n, value, type_set, shape
+    for name, i in change.places_dropped:
+        name_id = writer.name_id(name)
+        id_ = _place_id(n, name_id, i)
+        stage.drop_place(id_)
+        stage.drop_fact((name_id * KINDS + PLACE, n, _NUMBER.pack(id_)))
+    for name, i, (west, south, east, north) in change.places_added:
+        name_id = writer.name_id(name)
+        id_ = _place_id(n, name_id, i)
+        stage.places_added[id_] = id_, west, east, south, north, n, name_id
+        key, value = name_id * KINDS + PLACE, _NUMBER.pack(id_)
+        added[key, n, value] = key, n, value, type_set, _PLACE_SHAPE
 
 
 def _place_id(n: int, name_id: int, i: int) -> int:

@@ -70,6 +70,8 @@ class Store:
         self._reader = open_reader(path)
         self._recent: OrderedDict[str, Entity] = OrderedDict()
         self._absent: set[str] = set()  # of those that were looked up last: they are not there
+        self._found: dict[str, Entity] = {}  # and these are
+        self._passed: OrderedDict[str, None] = OrderedDict()  # ids that were looked up lately, once
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
         self._searchers: list[Searcher] = []
@@ -145,7 +147,8 @@ class Store:
     def _settled(self, id_: str, entity: Entity | None) -> None:
         """A change is durable: what was remembered of the entity is out of date. None: do not remember it."""
         self._absent.discard(id_)
-        if entity is None:
+        self._found.pop(id_, None)
+        if entity is None or (id_ in self._passed and id_ not in self._recent):
             self._recent.pop(id_, None)
         else:
             self._remember(id_, entity)
@@ -189,7 +192,7 @@ class Store:
 
     def entity(self, id_: str, *, even_expired: bool = False) -> Entity | None:
         """The durable state."""
-        entity = self._recent.get(id_)
+        entity = self._recent.get(id_) or self._found.get(id_)
         if entity is None:
             if id_ in self._absent:
                 return None
@@ -202,16 +205,34 @@ class Store:
         return None if entity.expires_at is not None and _has_expired(entity) and not even_expired else entity
 
     def look_up(self, ids: Iterable[str]) -> None:
-        """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer."""
+        """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer.
+
+        Where a great many come by, each once, they are not remembered: to keep them decoded would cost more than to decode them.
+        """
         recent, overlay = self._recent, self._committer.overlay
         self._absent = absent = {id_ for id_ in ids if id_ not in recent and id_ not in overlay}
+        self._found = found = {}
         if not absent:
             return
+        again = self._pass_by(absent)
         sought = msgspec.json.encode(sorted(absent)).decode()
         for id_, document in self._reader.execute(_LOOK_UP, (RECENT_BYTES_MAX, sought)):
             absent.discard(id_)
             if document is not None:
-                self._remember(id_, decode_entity(document))
+                found[id_] = decode_entity(document)
+        for id_ in again & found.keys():
+            self._remember(id_, found[id_])
+
+    def _pass_by(self, ids: set[str]) -> set[str]:
+        """Note that they were looked up; gives those that were so lately, and are worth being remembered."""
+        passed = self._passed
+        again = ids & passed.keys()
+        for id_ in again:
+            del passed[id_]
+        passed.update(dict.fromkeys(ids - again))
+        while len(passed) > RECENT_MAX:
+            passed.popitem(last=False)
+        return again
 
     def past_types(self, id_: str) -> tuple[str, ...]:
         """The types of an entity that has a past, whether it has a present or not."""

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import getrandbits
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from hanse.ngsild.entity import (
-    NULL,
-    VALUE_MEMBER,
-    Change,
-    Entity,
-    Instance,
-    decode_entity,
-    encode_entity,
-)
+from hanse.ngsild.entity import decode_entity
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
-from hanse.node.store.indexing import follow
-from hanse.node.store.inserting import Row
+from hanse.node.store.indexing import Difference, difference, stage_difference
+from hanse.node.store.plain_change import PlainChange, plain_change
 from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
+if TYPE_CHECKING:
+    from hanse.ngsild.entity import Change
+
 INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
-_Told: TypeAlias = tuple[str, Instance | None, Instance | None]  # of an attribute: what an instance is now, and what it was
 _ENDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 _encode = msgspec.json.Encoder().encode
@@ -36,63 +30,76 @@ class Write(Protocol):
         """Run its statements; what it returns, if anything, whoever submitted it is told."""
 
 
-class SaveChange(Struct, frozen=True):
+class SaveChange:
     """An accepted change of one entity: its state, its index rows, its history and its log record."""
 
-    change: Change
-    operation: str
+    __slots__ = ("after", "id", "plain")
+
+    def __init__(self, change: Change, operation: str) -> None:
+        self.id = change.entity.id
+        self.after = change.after  # known only where the change was accepted
+        self.plain = plain_change(change, operation)
+
+    @classmethod
+    def of(cls, plain: PlainChange) -> SaveChange:
+        made = cls.__new__(cls)
+        made.id, made.after, made.plain = plain.id, None, plain
+        return made
 
     def apply(self, connection: Writer, /) -> None:
-        change = self.change
-        before, after, at_us = change.before, change.after, to_us(change.at) or 0
-        entity = change.entity
-        if (before is None or after is None) and entity.id in connection.stage.ids:
+        change = self.plain
+        id_, ends = change.id, change.attributes is None
+        if (change.was is None or ends) and id_ in connection.stage.ids:
             connection.flush()  # one life of an entity after the other
-        row = connection.row(entity.id, is_new=before is None)
-        if row is not None and (before is None or row.modified_at != before.modified_at):
-            _sweep(connection, entity.id)
+        row = connection.row(id_, is_new=change.was is None)
+        if row is not None and row.modified_at != change.was:
+            _sweep(connection, id_)
             row = None
-        connection.stage.ids.add(entity.id)
-        if row is None:
-            before = None
-        type_set = connection.type_set(entity.types)
-        if after is None:
-            if row is not None:
-                follow(connection, row.n, before, None, row.type_set)
-                connection.stage.delete(row.n)
-                connection.rows.pop(entity.id, None)
-        else:
-            follow(connection, _put(connection, row, after, type_set), before, after, type_set)
-        _note_past(connection, change, at_us)
-        stage = connection.stage
-        seq = stage.next_seq(connection)
-        rows = _history(seq, entity.id, _told_to_history(change), at_us)
-        scopes = _encode(entity.scopes).decode() if entity.scopes else NO_TEXT
-        stage.log.append((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows), seq))
-        stage.history += rows
+        connection.stage.ids.add(id_)
+        type_set = connection.type_set(change.types)
+        if not ends:
+            _put(connection, row, change, type_set)
+        elif row is not None:
+            _end(connection, row, change)
+        _note_past(connection, change, type_set)
 
 
-def _put(connection: Writer, row: EntityRow | None, entity: Entity, type_set: int) -> int:
-    """Stage the entity's own row; gives its number."""
-    stage = connection.stage
+def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_set: int) -> None:
+    """Stage the entity's own row, and what indexes say of it."""
+    stage, document = connection.stage, change.document()
+    index = Difference(*change.indexed)
     expires_us: int | None = NEVER
-    if entity.expires_at:
-        expires_us = to_us(entity.expires_at)
+    if change.expires_at:
+        expires_us = to_us(change.expires_at)
         connection.any_transient = True
-    document = encode_entity(entity)
     if row is None:
         n = connection.entities_next
         connection.entities_next += 1
-        stage.create(n, (n, entity.id, type_set, entity.created_at, entity.modified_at, expires_us, document))
+        stage.create(n, (n, change.id, type_set, change.created_at, change.modified_at, expires_us, document))
+        if change.was is not None:  # what it starts from is not there
+            index = difference(None, decode_entity(document))
+        stage.scopes_added.update((scope, n) for scope in change.scopes)
     else:
         n = row.n
-        stage.update(n, (entity.modified_at, expires_us, document))
+        stage.update(n, (change.modified_at, expires_us, document))
         if type_set != row.type_set:
             stage.retype(n, type_set)
-    connection.keep_row(entity.id, EntityRow(n, type_set, entity.modified_at))
+        if change.scopes != change.scopes_before:
+            for scope in change.scopes_before:
+                stage.drop_scope((scope, n))
+            stage.scopes_added.update((scope, n) for scope in change.scopes)
+    stage_difference(connection, n, type_set, index)
+    connection.keep_row(change.id, EntityRow(n, type_set, change.modified_at))
     if len(document) > RECENT_BYTES_MAX:
-        connection.large.add(entity.id)
-    return n
+        connection.large.add(change.id)
+
+
+def _end(connection: Writer, row: EntityRow, change: PlainChange) -> None:
+    stage_difference(connection, row.n, row.type_set, Difference(*change.indexed))
+    for scope in change.scopes_before:
+        connection.stage.drop_scope((scope, row.n))
+    connection.stage.delete(row.n)
+    connection.rows.pop(change.id, None)
 
 
 def _sweep(connection: Writer, id_: str) -> None:
@@ -100,63 +107,38 @@ def _sweep(connection: Writer, id_: str) -> None:
     connection.flush()
     n, type_set, document = connection.execute("SELECT n, type_set, document FROM entities WHERE id = ?", (id_,)).fetchone()
     connection.rows.pop(id_, None)
-    connection.stage.ids.add(id_)
-    follow(connection, n, decode_entity(document), None, type_set)
-    connection.stage.delete(n)
+    stage, entity = connection.stage, decode_entity(document)
+    stage.ids.add(id_)
+    stage_difference(connection, n, type_set, difference(entity, None))
+    for scope in entity.scopes:
+        stage.drop_scope((scope, n))
+    stage.delete(n)
     connection.flush()
 
 
-def _note_past(connection: Writer, change: Change, at_us: int) -> None:
-    """What history says of the entity itself, if that has changed."""
-    before, after, stage = change.before, change.after, connection.stage
-    if after is None:
-        stage.ended.append((at_us, change.entity.id))
-    elif before is None or before.types != after.types or before.scopes != after.scopes:
-        stage.begun.append((after.id, _encode(after.types).decode(), _encode(after.scopes).decode(), at_us, at_us))
-    old, new = before.scopes if before is not None else (), after.scopes if after is not None else ()
-    if old != new:
+def _note_past(connection: Writer, change: PlainChange, type_set: int) -> None:
+    """What history and the log say of the change."""
+    stage, at_us = connection.stage, to_us(change.at) or 0
+    scopes_text = _encode(change.scopes).decode()
+    scopes: tuple[str, ...] = ()
+    if change.attributes is None:
+        stage.ended.append((at_us, change.id))
+    else:
+        scopes = change.scopes
+        if change.begins:
+            stage.begun.append((change.id, _encode(change.types).decode(), scopes_text, at_us, at_us))
+    if scopes != change.scopes_before:
         from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
 
-        stage.history.append((stage.next_seq(connection), *scopes_row(change.entity.id, new, change.at)))
-
-
-def _told_to_history(change: Change) -> list[_Told]:
-    """What has happened to instances of attributes. All those of an entity that begins or ends need not be said in the change."""
-    if change.attributes or change.kind == "updated":
-        return [(each.name, each.after, each.before) for each in change.attributes]
-    attributes = change.entity.attributes.items()
-    if change.after is not None:
-        return [(name, instance, None) for name, instances in attributes for instance in instances]
-    return [(name, None, instance) for name, instances in attributes for instance in instances]
-
-
-def _history(seq: int, id_: str, told: list[_Told], at_us: int) -> list[Row]:
-    """The rows from number `seq` on."""
-    rows: list[Row] = []
+        stage.history.append((stage.next_seq(connection), *scopes_row(change.id, scopes, change.at)))
+    seq = stage.next_seq(connection)
+    log_scopes = scopes_text if change.scopes else NO_TEXT
+    stage.log.append((at_us, change.kind, change.operation, change.id, type_set, log_scopes, len(change.told), seq))
     ids = _instance_ids()
-    for name, instance, was in told:
-        if instance is not None:
-            get = instance.get
-            observed_at, created_at = get("observedAt"), get("createdAt")
-            observed_us = to_us(observed_at) if observed_at else NEVER
-            created_us = (to_us(created_at) if created_at else None) or at_us
-            instance_id = get("instanceId") or next(ids)
-            dataset = get("datasetId", NO_TEXT)
-            rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, NEVER, _encode(instance)))
-            seq += 1
-        elif was is not None:
-            gone = _gone(was)
-            dataset = gone.get("datasetId", NO_TEXT)
-            rows.append((seq, id_, name, dataset, next(ids), NEVER, at_us, at_us, at_us, _encode(gone)))
-            seq += 1
-    return rows
-
-
-def _gone(instance: Instance) -> Instance:
-    """What history says of a deleted attribute: that there is none, in NGSI-LD's own word."""
-    kind = instance.get("type", "Property")
-    gone = {"type": kind, VALUE_MEMBER.get(kind, "value"): NULL}
-    return gone | {"datasetId": instance["datasetId"]} if "datasetId" in instance else gone
+    for name, dataset, instance_id, observed_us, created_us, deleted_us, data in change.told:
+        row = (seq, change.id, name, dataset, instance_id or next(ids), observed_us, created_us, at_us, deleted_us, data)
+        stage.history.append(row)
+        seq += 1
 
 
 def new_instance_id() -> str:
