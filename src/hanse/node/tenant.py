@@ -341,6 +341,7 @@ class Node:
         self.devices: MqttDevices | None = None
         self.access = self._access()
         self.lake = self._lake()
+        self.batch_works = asyncio.Lock()  # held by the batch of entities that is being worked on
         self._opening = asyncio.Lock()
 
     def _lake(self) -> Lake | None:

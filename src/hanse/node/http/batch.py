@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hanse.model import InvalidInput
@@ -17,6 +16,7 @@ from hanse.ngsild.uris import check_uri
 from hanse.node.distributed.batches import batched
 from hanse.node.http.call import Call, Endpoint, Path, ngsi
 from hanse.node.http.entities import creation, found
+from hanse.node.http.turns import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hanse.node.store import Write
     from hanse.node.tenant import Applied
 
-TURN_S: Final = 0.05  # how long a batch may keep others waiting
 LOOKED_UP_AT_ONCE: Final = 250  # entities
 BATCH_HEADER: Final = "hanse-batch"  # a batch that may be sent again: see `hanse.node.batch_keys`
 
@@ -114,21 +113,6 @@ async def _documents(call: Call) -> list[Any]:
     return documents
 
 
-class _Turn:
-    """A batch looks here before each document, so that others have their turn in between."""
-
-    def __init__(self) -> None:
-        self._ends = monotonic() + TURN_S
-
-    @property
-    def is_over(self) -> bool:
-        return monotonic() > self._ends
-
-    async def leave(self) -> None:
-        await asyncio.sleep(0)
-        self._ends = monotonic() + TURN_S
-
-
 def _looked_up(call: Call, documents: list[Any]) -> Iterator[Any]:
     """All of them; the store is told in good time which entities are next."""
     for start in range(0, len(documents), LOOKED_UP_AT_ONCE):
@@ -162,41 +146,50 @@ async def _run(call: Call, prepare: Prepare, name: str) -> _Results:
 async def _run_each(call: Call, results: _Results, prepare: Prepare, name: str, keys: BatchKeys | None = None) -> _Results:
     part = results.part
     apply = call.tenant.apply
-    documents, turn = await _documents(call), _Turn()
-    for position, document in enumerate(_looked_up(call, documents)):
-        if turn.is_over:
-            await turn.leave()
-        id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
-        if part is not None and part.is_done(position):
-            results.done_before(str(id_))
-            continue
-        is_marked = False
-        more: tuple[Write, ...] = ()
-        try:
-            if not isinstance(document, dict):
-                raise errors.BadRequestData("an entity is a JSON object")
-            source = call.taken_context(document)
-            context = CORE if source is None else await call.resolve(source)
-            id_ = _id_of(document)
-            operation = prepare(document, context)
-            if part is not None and keys is not None:
-                is_marked = True
-                more = (part.mark(position), *keys.obsolete())
+    async with await _turn(call) as turn:
+        for position, document in enumerate(_looked_up(call, await _documents(call))):
+            if turn.is_over:
+                await turn.leave()
+            id_ = document.get("id") if isinstance(document, dict) and isinstance(document.get("id"), str) else None
+            if part is not None and part.is_done(position):
+                results.done_before(str(id_))
+                continue
+            is_marked = False
+            more: tuple[Write, ...] = ()
             try:
-                applied = apply(id_, operation, name, *more)
-            except errors.TooManyPending:
-                applied = await _applied_later(call, results, id_, operation, name, *more)
-            if part is not None and applied.committed is None:
-                part.unmark(position)
-        except (errors.NgsiLdError, InvalidInput) as error:
-            if part is not None and is_marked:
-                part.unmark(position)
-            results.failed(position, id_, error)
-            continue
-        created = applied.change is not None and applied.change.kind == "created"
-        results.done(position, id_, created, applied.committed, _refused(applied.result, context))
+                if not isinstance(document, dict):
+                    raise errors.BadRequestData("an entity is a JSON object")
+                source = call.taken_context(document)
+                context = CORE if source is None else call.at_hand(source)
+                if context is None:
+                    context = await turn.without(call.resolve(source))
+                id_ = _id_of(document)
+                operation = prepare(document, context)
+                if part is not None and keys is not None:
+                    is_marked = True
+                    more = (part.mark(position), *keys.obsolete())
+                try:
+                    applied = apply(id_, operation, name, *more)
+                except errors.TooManyPending:
+                    applied = await turn.without(_applied_later(call, results, id_, operation, name, *more))
+                if part is not None and applied.committed is None:
+                    part.unmark(position)
+            except (errors.NgsiLdError, InvalidInput) as error:
+                if part is not None and is_marked:
+                    part.unmark(position)
+                results.failed(position, id_, error)
+                continue
+            created = applied.change is not None and applied.change.kind == "created"
+            results.done(position, id_, created, applied.committed, _refused(applied.result, context))
     await results.durable()
     return results
+
+
+async def _turn(call: Call) -> Turn:
+    """When the batch is there."""
+    call.check_content_type()
+    await call.body()
+    return Turn(call.node.batch_works)
 
 
 def _refused(result: Any, context: Context) -> errors.BadRequestData | None:
@@ -274,22 +267,22 @@ async def delete(call: Call) -> ASGIApp:
     results = _Results()
     if BATCH_HEADER in call.headers:
         raise errors.BadRequestData("the header Hanse-Batch is not for deletions; leave it out")
-    documents, turn = await _documents(call), _Turn()
-    for position, id_ in enumerate(_looked_up(call, documents)):
-        if turn.is_over:
-            await turn.leave()
-        try:
-            if not isinstance(id_, str):
-                raise errors.BadRequestData("a batch of deletions is an array of ids")
-            deletion = partial(_deletion, check_uri(id_, "the id of an entity"), now)
+    async with await _turn(call) as turn:
+        for position, id_ in enumerate(_looked_up(call, await _documents(call))):
+            if turn.is_over:
+                await turn.leave()
             try:
-                applied = call.tenant.apply(id_, deletion, "delete")
-            except errors.TooManyPending:
-                applied = await _applied_later(call, results, id_, deletion, "delete")
-        except (errors.NgsiLdError, InvalidInput) as error:
-            results.failed(position, id_ if isinstance(id_, str) else None, error)
-        else:
-            results.done(position, id_, False, applied.committed)
+                if not isinstance(id_, str):
+                    raise errors.BadRequestData("a batch of deletions is an array of ids")
+                deletion = partial(_deletion, check_uri(id_, "the id of an entity"), now)
+                try:
+                    applied = call.tenant.apply(id_, deletion, "delete")
+                except errors.TooManyPending:
+                    applied = await turn.without(_applied_later(call, results, id_, deletion, "delete"))
+            except (errors.NgsiLdError, InvalidInput) as error:
+                results.failed(position, id_ if isinstance(id_, str) else None, error)
+            else:
+                results.done(position, id_, False, applied.committed)
     await results.durable()
     return _told(call, results)
 

@@ -280,8 +280,11 @@ class Call:
     async def resolve(self, source: Any) -> Context:
         if source is None:
             return CORE
-        contexts = self.tenant.contexts
-        return contexts.resolve_now(source) or await contexts.resolve(source)
+        return self.at_hand(source) or await self.tenant.contexts.resolve(source)
+
+    def at_hand(self, source: Any) -> Context | None:
+        """The same, if nothing has to be fetched for it."""
+        return self.tenant.contexts.resolve_now(source)
 
     @property
     def criteria(self) -> Registry:
