@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from random import getrandbits
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -21,12 +19,11 @@ from hanse.ngsild.entity import (
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import follow
 from hanse.node.store.inserting import Row
+from hanse.node.store.instance_ids import key_of, new_keys
 from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
-INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
 _Told: TypeAlias = tuple[str, Instance | None, Instance | None]  # of an attribute: what an instance is now, and what it was
-_ENDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 _encode = msgspec.json.Encoder().encode
 
@@ -56,17 +53,20 @@ class SaveChange(Struct, frozen=True):
         if row is None:
             before = None
         type_set = connection.type_set(entity.types)
-        if after is None:
-            if row is not None:
-                follow(connection, row.n, before, None, row.type_set)
-                connection.stage.delete(row.n)
-                connection.rows.pop(entity.id, None)
+        if after is not None:
+            n = _put(connection, row, after, type_set)
+            follow(connection, n, before, after, type_set)
+        elif row is not None:
+            n = row.n
+            follow(connection, n, before, None, row.type_set)
+            connection.stage.delete(n)
+            connection.rows.pop(entity.id, None)
         else:
-            follow(connection, _put(connection, row, after, type_set), before, after, type_set)
-        _note_past(connection, change, at_us)
+            n = _lost_life(connection, entity.id)
+        _note_past(connection, change, n, at_us, is_new=row is None)
         stage = connection.stage
         seq = stage.next_seq(connection)
-        rows = _history(seq, entity.id, _told_to_history(change), at_us)
+        rows = _history(connection, seq, n, _told_to_history(change), at_us)
         scopes = _encode(entity.scopes).decode() if entity.scopes else NO_TEXT
         stage.log.append((at_us, change.kind, self.operation, entity.id, type_set, scopes, len(rows), seq))
         stage.history += rows
@@ -106,18 +106,28 @@ def _sweep(connection: Writer, id_: str) -> None:
     connection.flush()
 
 
-def _note_past(connection: Writer, change: Change, at_us: int) -> None:
-    """What history says of the entity itself, if that has changed."""
+def _lost_life(connection: Writer, id_: str) -> int:
+    """The number of an entity that is deleted and was not there any more."""
+    row = connection.execute("SELECT n FROM temporal_entities WHERE id = ?", (id_,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    life = connection.new_life()
+    connection.execute("INSERT INTO past_ended VALUES (?)", (life,))
+    return life
+
+
+def _note_past(connection: Writer, change: Change, n: int, at_us: int, *, is_new: bool) -> None:
+    """What history says of the entity itself, if that has changed, or its number has."""
     before, after, stage = change.before, change.after, connection.stage
     if after is None:
         stage.ended.append((at_us, change.entity.id))
-    elif before is None or before.types != after.types or before.scopes != after.scopes:
-        stage.begun.append((after.id, _encode(after.types).decode(), _encode(after.scopes).decode(), at_us, at_us))
+    elif is_new or before is None or before.types != after.types or before.scopes != after.scopes:
+        stage.begun.append((n, after.id, _encode(after.types).decode(), _encode(after.scopes).decode(), at_us, at_us))
     old, new = before.scopes if before is not None else (), after.scopes if after is not None else ()
     if old != new:
         from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
 
-        stage.history.append((stage.next_seq(connection), *scopes_row(change.entity.id, new, change.at)))
+        stage.history.append((stage.next_seq(connection), *scopes_row(connection, n, new, change.at)))
 
 
 def _told_to_history(change: Change) -> list[_Told]:
@@ -130,24 +140,26 @@ def _told_to_history(change: Change) -> list[_Told]:
     return [(name, None, instance) for name, instances in attributes for instance in instances]
 
 
-def _history(seq: int, id_: str, told: list[_Told], at_us: int) -> list[Row]:
+def _history(connection: Writer, seq: int, life: int, told: list[_Told], at_us: int) -> list[Row]:
     """The rows from number `seq` on."""
     rows: list[Row] = []
-    ids = _instance_ids()
+    keys, names = new_keys(), connection.names
     for name, instance, was in told:
+        number = names.get(name) or connection.name_id(name)
         if instance is not None:
             get = instance.get
             observed_at, created_at = get("observedAt"), get("createdAt")
             observed_us = to_us(observed_at) if observed_at else NEVER
             created_us = (to_us(created_at) if created_at else None) or at_us
-            instance_id = get("instanceId") or next(ids)
+            said = get("instanceId")
+            key = key_of(said) if said else next(keys)
             dataset = get("datasetId", NO_TEXT)
-            rows.append((seq, id_, name, dataset, instance_id, observed_us, created_us, at_us, NEVER, _encode(instance)))
+            rows.append((seq, life, number, dataset, key, observed_us, created_us, at_us, NEVER, _encode(instance)))
             seq += 1
         elif was is not None:
             gone = _gone(was)
             dataset = gone.get("datasetId", NO_TEXT)
-            rows.append((seq, id_, name, dataset, next(ids), NEVER, at_us, at_us, at_us, _encode(gone)))
+            rows.append((seq, life, number, dataset, next(keys), NEVER, at_us, at_us, at_us, _encode(gone)))
             seq += 1
     return rows
 
@@ -157,17 +169,6 @@ def _gone(instance: Instance) -> Instance:
     kind = instance.get("type", "Property")
     gone = {"type": kind, VALUE_MEMBER.get(kind, "value"): NULL}
     return gone | {"datasetId": instance["datasetId"]} if "datasetId" in instance else gone
-
-
-def new_instance_id() -> str:
-    return next(_instance_ids())
-
-
-def _instance_ids() -> Iterator[str]:
-    """New ids for the instances of one change: they differ in their ends only, which costs less than each made anew."""
-    while True:
-        start = f"{INSTANCE_IDS}{getrandbits(96 - 8):022x}"
-        yield from map(start.__add__, _ENDS)
 
 
 class PutDocument(Struct, frozen=True):
