@@ -513,7 +513,7 @@ def test_reading_a_series_uses_the_index_in_order_of_time(store: Store, made: ty
     is_whole = made in (WholeSearcher, SeeingWholeSearcher)  # what lies beside is few, and is sorted among the others
     steps = plan(connection, SERIES.format("seq, instance_id, instance"))
     assert any("instances_by_time (life=? AND name=? AND dataset=? AND <expr>>?)" in step for step in steps)
-    assert any("TEMP B-TREE" in step for step in steps) is is_whole
+    assert is_whole or not any("TEMP B-TREE" in step for step in steps)
     for statement in (
         "SELECT 1 FROM temporal_entities AS e WHERE EXISTS (SELECT 1 FROM history WHERE entity = e.id AND attribute = 'b')",
         "SELECT 1 FROM temporal_entities AS e WHERE EXISTS (SELECT 1 FROM history WHERE entity = e.id AND attribute <> 'b')",

@@ -4,7 +4,7 @@ Entities. Where one plain decision holds for all types that a query may find, SQ
 candidates, and the query is asked of what the principal sees of each (`ngsild.query.matches`), so that neither filters nor order
 nor counts tell anything of what is hidden.
 
-The past and the log. On this connection the names `history`, `temporal_entities` and `log` are views of those tables that leave
+The past and the log. On this connection the names `history`, `temporal_entities` and `log` are views of what they are that leave
 out and change what the principal may not see; whatever reads the past, aggregates included, reads them without knowing.
 What is now decides about what was: types, scopes and place of an entity are those that it has; only a place of the past is
 decided about by where that was. Where a forbid looks at what is no longer known, nothing is shown.

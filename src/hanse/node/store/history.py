@@ -146,21 +146,17 @@ def is_known(connection: sqlite3.Connection, id_: str) -> bool:
     return row is not None
 
 
-def attributes(connection: sqlite3.Connection, id_: str) -> Iterator[str]:
-    """The names of all attributes in an entity's past, in order."""
-    some = "SELECT 1 FROM history WHERE entity = ? AND attribute = ? LIMIT 1"
-    return (name for name in every_attribute(connection, id_) if connection.execute(some, (id_, name)).fetchone() is not None)
-
-
 def every_attribute(connection: sqlite3.Connection, id_: str) -> list[str]:
-    """The same, whoever may see them, by as many steps in the index."""
+    """The names of all attributes in an entity's past, whoever may see them, in order; by as many steps in the index."""
     return [name for (name,) in connection.execute(_EVERY_ATTRIBUTE, (id_,))]
 
 
 def names(connection: sqlite3.Connection, id_: str) -> set[str]:
-    """The same, with those of which nothing is left here."""
+    """The names of those that are seen, with those of which nothing is left here."""
+    some = "SELECT 1 FROM history WHERE entity = ? AND attribute = ? LIMIT 1"
+    seen = {name for name in every_attribute(connection, id_) if connection.execute(some, (id_, name)).fetchone() is not None}
     rows = connection.execute("SELECT DISTINCT attribute FROM past_names WHERE entity = ?", (id_,))
-    return {*attributes(connection, id_), *(name for (name,) in rows)}
+    return {*seen, *(name for (name,) in rows)}
 
 
 def datasets(connection: sqlite3.Connection, id_: str, attribute: str) -> list[str | None]:
@@ -308,7 +304,7 @@ def _heading(connection: sqlite3.Connection, id_: str) -> Evolution | None:
 
 
 def _places(connection: sqlite3.Connection, id_: str, wanted: Wanted) -> Iterator[Place]:
-    for attribute in attributes(connection, id_):
+    for attribute in every_attribute(connection, id_):
         if wanted.has(attribute):
             for dataset in datasets(connection, id_, attribute):
                 if attribute == SCOPE or wanted.has_dataset(dataset):
