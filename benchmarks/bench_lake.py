@@ -62,7 +62,7 @@ class LetGo:
 
     def apply(self, connection: Writer, /) -> None:
         connection.flush()
-        connection.execute("DELETE FROM history")
+        connection.execute("DELETE FROM instances")
         end = to_us("2027-01-01T00:00:00Z") or 0
         raise_floor(connection, end, end)
 

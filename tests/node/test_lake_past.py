@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.node.access.test_seen_meaning import POLICIES
 from tests.node.access.town import KEY
 from tests.node.laking import Writes, cut, land, records
+from tests.node.older import VERSION_6
 from tests.serving import serving, settings_with
 
 import hanse
@@ -568,7 +569,8 @@ def test_a_store_of_an_older_hanse_takes_what_it_lacks_for_removed(tmp_path: Pat
         await store.close()
         with closing(sqlite3.connect(store.path)) as older:
             older.executescript(
-                """DROP TABLE past_floor; DROP TABLE past_names; DROP TABLE past_removed; DROP TRIGGER temporal_entity_returns;
+                VERSION_6
+                + """DROP TABLE past_floor; DROP TABLE past_names; DROP TABLE past_removed; DROP TRIGGER temporal_entity_returns;
                 DROP TABLE facts_by_value; DROP TABLE facts_filed; INSERT INTO facts SELECT * FROM facts_new;
                 DROP TABLE facts_new; DROP TABLE facts_changed;
                 CREATE INDEX facts_by_value ON facts(key, value, entity, type_set);

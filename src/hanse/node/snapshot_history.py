@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from hanse.node.lake import Question
 from hanse.node.store.history import Window
+from hanse.node.store.instance_ids import key_of
+from hanse.node.store.staging import LAST_SEQ
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,8 +23,12 @@ AT_ONCE: Final = 200  # entities
 _HEADS: Final = "id, types, scopes, created_us, modified_us"
 _ROWS: Final = "entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance"
 
-_ADD: Final = f"""INSERT INTO history({_ROWS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS
-    (SELECT 1 FROM history WHERE entity = ?1 AND attribute = ?2 AND dataset IS ?3 AND instance_id = ?4)"""  # noqa: S608
+_PUT: Final = f"INSERT INTO temporal_entities(n, {_HEADS}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING"  # noqa: S608
+_LIFE: Final = "SELECT n FROM temporal_entities WHERE id = ?"
+_ADD: Final = f"""INSERT INTO instances
+    (seq, life, name, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
+    SELECT 1 + ({LAST_SEQ}), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS
+    (SELECT 1 FROM instances WHERE life = ?1 AND name = ?2 AND dataset IS ?3 AND instance_id = ?4)"""  # noqa: S608
 
 
 class ClearHistory(Struct, frozen=True):
@@ -30,8 +36,8 @@ class ClearHistory(Struct, frozen=True):
 
     def apply(self, connection: Writer, /) -> None:
         connection.flush()
-        connection.execute("DELETE FROM history")
-        connection.execute("DELETE FROM temporal_entities")
+        for table in ("instances", "temporal_entities", "past_ended"):
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608
 
 
 class CopyHistory(Struct, frozen=True):
@@ -42,8 +48,14 @@ class CopyHistory(Struct, frozen=True):
 
     def apply(self, connection: Writer, /) -> None:
         connection.flush()
-        connection.executemany(f"INSERT OR IGNORE INTO temporal_entities({_HEADS}) VALUES (?, ?, ?, ?, ?)", self.heads)  # noqa: S608
-        connection.executemany(_ADD, self.rows)
+        lives: dict[str, int] = {}
+        for head in self.heads:
+            connection.execute(_PUT, (connection.life(head[0]), *head))
+            (lives[head[0]],) = connection.execute(_LIFE, head[:1]).fetchone()
+        for id_, attribute, dataset, instance_id, *others in self.rows:
+            if id_ in lives:
+                row = (lives[id_], connection.name_id(attribute), dataset, key_of(instance_id), *others)
+                connection.execute(_ADD, row)
 
 
 async def copy_history(source: Store, target: Store, ids: Sequence[str], query: TemporalQuery) -> None:

@@ -70,3 +70,45 @@ def test_the_past_of_an_attribute_goes_by_its_own_quality(tmp_path: Path) -> Non
             assert "rough" in seen
             assert "exact" not in seen
         assert "exact" not in str(node.ask("GET", "/hanse/v1/log", TOWN).data)
+
+
+def test_the_log_of_lives_that_are_over_or_forgotten_is_shown_as_far_as_they_are_known(tmp_path: Path) -> None:
+    with town(tmp_path) as node:
+
+        def value(one: dict[str, Any]) -> Any:
+            said = one.get("instance", {}).get("value")
+            return round(said["coordinates"][0]) if isinstance(said, dict) else said
+
+        def logged() -> list[tuple[str, str, dict[str, Any], int | None]]:
+            records = node.ask("GET", "/hanse/v1/log?past=true&places=true", TOWN).data
+            return [
+                (
+                    record["entity"][-1],
+                    record["kind"],
+                    {one["name"].rpartition("/")[2]: value(one) for one in record["attributes"]},
+                    record["location"] and round(record["location"]["coordinates"][0]),
+                )
+                for record in records
+            ]
+
+        node.put("urn:room:1", temperature=11.0, occupancy=1, location=point(2.0, 48.0))
+        node.put("urn:room:2", temperature=12.0, location=point(3.0, 48.0))
+        assert node.ask("DELETE", "/ngsi-ld/v1/temporal/entities/urn:room:2", ADMIN).status == 204
+        node.put("urn:room:2", temperature=23.0, location=point(4.0, 48.0))
+        warm = {"temperature": {"type": "Property", "value": 34.0}, "occupancy": {"type": "Property", "value": 2}}
+        assert node.ask("POST", "/ngsi-ld/v1/entities/urn:room:2/attrs", ADMIN, warm).status == 204
+        forgotten = [
+            ("2", "created", {}, None),
+            ("2", "updated", {"temperature": 20.0, "location": 4}, 4),
+            ("2", "updated", {"temperature": 30.0}, 4),
+        ]
+        assert logged() == [("1", "created", {"temperature": 10.0, "location": 2}, 2), *forgotten]
+        assert node.ask("GET", "/ngsi-ld/v1/temporal/entities/urn:room:2", TOWN).status == 404
+        assert node.ask("DELETE", "/ngsi-ld/v1/entities/urn:room:1", ADMIN).status == 204
+        ended = ("1", "deleted", {"temperature": None, "location": None}, None)
+        assert logged() == [("1", "created", {"temperature": 10.0, "location": 2}, 2), *forgotten, ended]
+        node.put("urn:room:1", temperature=55.0)
+        lives = [("1", "created", {}, None), ("1", "deleted", {}, None), ("1", "created", {"temperature": 60.0}, None)]
+        assert logged() == [lives[0], *forgotten, *lives[1:]]
+        assert node.ask("DELETE", "/ngsi-ld/v1/entities/urn:room:2", ADMIN).status == 204
+        assert logged() == lives

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -19,8 +19,11 @@ from hanse.ngsild.geo import GeoQuery
 from hanse.ngsild.query import EntityQuery, EntitySelector, Order
 from hanse.ngsild.temporal import SCOPE, Page
 from hanse.ngsild.temporal_parsing import TemporalQuery, to_text, to_us
+from hanse.node.access.seen_search import SeeingSearcher, SeeingWholeSearcher
 from hanse.node.store import SaveChange, Store, Write
-from hanse.node.store.history import Instances, Wanted, ensure, is_known, purge, read
+from hanse.node.store.beside import WholeSearcher
+from hanse.node.store.connection import open_reader
+from hanse.node.store.history import BY_DEFAULT, Instances, Wanted, ensure, is_known, purge, read
 from hanse.node.store.history_search import FoundIds, find
 from hanse.node.store.history_writes import (
     AddInstances,
@@ -30,6 +33,9 @@ from hanse.node.store.history_writes import (
     RemoveEvolution,
     RemoveInstance,
 )
+from hanse.node.store.log import Wanted as Records
+from hanse.node.store.log import _statement
+from hanse.node.store.search import Searcher
 
 T = TypeVar("T")
 SPEED, FUEL, PLACE = NGSI_LD + "speed", NGSI_LD + "fuel", NGSI_LD + "location"
@@ -395,7 +401,7 @@ def type_of(id_: str) -> str:
 
 
 def fill(store: Store, stored: dict[str, dict[str, list[Instance]]]) -> None:
-    store._writer.execute("DELETE FROM history")
+    store._writer.execute("DELETE FROM instances")
     store._writer.execute("DELETE FROM temporal_entities")
     write(store, *(AddInstances(id_, (type_of(id_),), named, NOW) for id_, named in stored.items()))
 
@@ -491,15 +497,40 @@ def test_aggregates(store: Store) -> None:
     assert [value for value, _ in (fuel.aggregates or {})["totalCount"]] == [1]
 
 
-def test_reading_a_series_uses_the_index_in_order_of_time(store: Store) -> None:
-    plan = store._writer.execute(
-        """EXPLAIN QUERY PLAN SELECT seq FROM history WHERE entity = 'a' AND attribute = 'b' AND dataset IS NULL
-        AND observed_us IS NOT NULL AND deleted_us IS NULL AND coalesce(observed_us, modified_us) >= 5
-        ORDER BY coalesce(observed_us, modified_us) DESC, seq DESC LIMIT 3"""
-    ).fetchall()
-    text = " ".join(row[3] for row in plan)
-    assert "history_by_time" in text
-    assert "TEMP B-TREE" not in text
+SERIES = f"""SELECT {{}} FROM history WHERE entity = 'a' AND attribute = 'b' AND dataset IS NULL
+    AND observed_us IS NOT NULL AND deleted_us IS NULL AND {BY_DEFAULT} >= 5 ORDER BY {BY_DEFAULT} DESC, seq DESC LIMIT 3"""
+
+
+def plan(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> list[str]:
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+@pytest.mark.parametrize("made", [None, WholeSearcher, SeeingSearcher, SeeingWholeSearcher])
+def test_reading_a_series_uses_the_index_in_order_of_time(store: Store, made: type[Searcher] | None) -> None:
+    connection = open_reader(store.path)
+    if made is not None:
+        connection = made(connection, 1_000).connection
+    is_whole = made in (WholeSearcher, SeeingWholeSearcher)  # what lies beside is few, and is sorted among the others
+    steps = plan(connection, SERIES.format("seq, instance_id, instance"))
+    assert any("instances_by_time (life=? AND name=? AND dataset=? AND <expr>>?)" in step for step in steps)
+    assert is_whole or not any("TEMP B-TREE" in step for step in steps)
+    for statement in (
+        "SELECT 1 FROM temporal_entities AS e WHERE EXISTS (SELECT 1 FROM history WHERE entity = e.id AND attribute = 'b')",
+        "SELECT 1 FROM temporal_entities AS e WHERE EXISTS (SELECT 1 FROM history WHERE entity = e.id AND attribute <> 'b')",
+        "SELECT instance FROM history WHERE entity = 'a' AND attribute = 'b' AND instance_id = 'c'",
+        "SELECT dataset FROM history WHERE entity = 'a' AND attribute = 'b' AND dataset > '' ORDER BY dataset LIMIT 1",
+    ):
+        steps = plan(connection, statement)
+        assert any("instances_by_time (life=?" in step for step in steps)
+        assert not any("TEMP B-TREE" in step or "AUTOMATIC" in step or step.startswith("SCAN i") for step in steps)
+    connection.close()
+
+
+def test_reading_the_log_does_not_look_for_the_entities_of_rows(store: Store) -> None:
+    for wanted in (Records(), Records(past=True), Records(attributes=(SPEED, FUEL), places=True)):
+        steps = plan(store.reader, *_statement(0, 10, 10, wanted, {}))
+        assert any(step.startswith("SEARCH i USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)") for step in steps)
+        assert not any(step.startswith(("SEARCH e", "SCAN")) and "subquery" not in step for step in steps)
 
 
 def test_an_answer_shows_as_many_instances_as_were_asked_for() -> None:

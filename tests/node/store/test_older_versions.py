@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.node.older import VERSION_6
 
 from hanse.ngsild.entity import LOCATION, Attributes, Change, Entity, decode_entity
 from hanse.ngsild.geo import GeoQuery
@@ -126,7 +127,8 @@ def test_facts_that_wait_in_version_5_are_filed(tmp_path: Path) -> None:
         await store.close()
         with closing(sqlite3.connect(store.path)) as older:  # of new entities points were there at once, and all else later
             older.executescript(
-                """INSERT INTO facts SELECT * FROM facts_new; DROP TABLE facts_new; DROP TABLE facts_changed;
+                VERSION_6
+                + """INSERT INTO facts SELECT * FROM facts_new; DROP TABLE facts_new; DROP TABLE facts_changed;
                 INSERT INTO facts_by_value SELECT key, value, entity FROM facts WHERE entity = 1 OR typeof(value) = 'blob';
                 UPDATE facts_filed SET upto = 1; PRAGMA user_version=5;"""
             )

@@ -454,7 +454,7 @@ def test_log_and_history_are_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
         async with opened(log_records_max=10, history_days=1) as store:
             kept = entity()
             await store.submit(created(kept))
-            store._writer.execute("UPDATE history SET modified_us = 0")
+            store._writer.execute("UPDATE instances SET modified_us = 0")
             for value in range(40):
                 write = updated(kept, value)
                 assert write.after is not None

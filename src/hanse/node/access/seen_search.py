@@ -4,7 +4,7 @@ Entities. Where one plain decision holds for all types that a query may find, SQ
 candidates, and the query is asked of what the principal sees of each (`ngsild.query.matches`), so that neither filters nor order
 nor counts tell anything of what is hidden.
 
-The past and the log. On this connection the names `history`, `temporal_entities` and `log` are views of those tables that leave
+The past and the log. On this connection the names `history`, `temporal_entities` and `log` are views of what they are that leave
 out and change what the principal may not see; whatever reads the past, aggregates included, reads them without knowing.
 What is now decides about what was: types, scopes and place of an entity are those that it has; only a place of the past is
 decided about by where that was. Where a forbid looks at what is no longer known, nothing is shown.
@@ -30,18 +30,21 @@ from hanse.ngsild.temporal import SCOPE
 from hanse.node.access.views import Sight
 from hanse.node.store.beside import WHOLE, prepare
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
+from hanse.node.store.history import every_attribute
 from hanse.node.store.search import Found, Searcher
 from hanse.policies import Decision, Resource
 from hanse.policies.obfuscation import obfuscated, removes
 
 CANDIDATES_MAX: Final = 100_000  # entities that one query looks at one by one
-ENDED: Final = "ended "  # before the ids of entities that were there before others of the same id
+ENDED: Final = "ended "  # whose a past is of which nobody knows any more; no id is like that
 
+# the entity of a row of the past, also if its past was forgotten and begins again
+_WHOSE: Final = f"coalesce(entity, (SELECT id FROM main.entities WHERE n = life), '{ENDED}')"  # noqa: S608
 _VIEWS: Final = (
     """CREATE TEMP VIEW temporal_entities AS SELECT * FROM main.temporal_entities WHERE hanse_whole(id)""",
-    """CREATE TEMP VIEW history AS SELECT seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us,
-    deleted_us, hanse_seen(entity, attribute, instance) AS instance FROM {past}
-    WHERE hanse_may(entity, attribute, instance)""",
+    f"""CREATE TEMP VIEW history AS SELECT seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us,
+    deleted_us, hanse_seen({_WHOSE}, attribute, instance) AS instance, life FROM {{past}}
+    WHERE hanse_may({_WHOSE}, attribute, instance)""",  # noqa: S608
     """CREATE TEMP VIEW past_names AS SELECT * FROM main.past_names WHERE hanse_named(entity, attribute)""",
     """CREATE TEMP VIEW log AS SELECT * FROM main.log WHERE hanse_logged(entity, type_set, scopes, kind, first_seq, rows)""",
 )
@@ -196,7 +199,7 @@ class SeeingSearcher(Searcher):
         return self._wholes[id_]
 
     def _known(self, id_: str) -> Resource | None:
-        if id_.startswith(ENDED):
+        if id_ == ENDED:
             return None
         row = self.connection.execute("SELECT document FROM main.entities WHERE id = ?", (id_,)).fetchone()
         if row is not None:
@@ -242,17 +245,7 @@ class SeeingSearcher(Searcher):
         return any(map(_shows, (self._decision(id_, name) for name in names))) if names else entire.allowed
 
     def _attributes_of(self, id_: str) -> Iterator[str]:
-        name = ""
-        while True:
-            row = self.connection.execute(
-                f"SELECT attribute FROM {self.past} WHERE entity = ? AND attribute > ? ORDER BY attribute LIMIT 1",  # noqa: S608
-                (id_, name),
-            ).fetchone()
-            if row is None:
-                return
-            name = row[0]
-            if name != SCOPE:
-                yield name
+        return (name for name in every_attribute(self.connection, id_) if name != SCOPE)
 
     def _gone_attributes_of(self, id_: str) -> Iterator[str]:
         """Those of which age has left nothing: what they were hidden by is hidden still."""

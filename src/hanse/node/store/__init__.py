@@ -17,7 +17,7 @@ from hanse.node.store.schema import StoreError
 from hanse.node.store.search import Found
 from hanse.node.store.store import Store
 from hanse.node.store.times import now_us, to_us
-from hanse.node.store.writes import DeleteDocument, PutDocument, SaveChange, Write, new_instance_id
+from hanse.node.store.writes import DeleteDocument, PutDocument, SaveChange, Write
 
 __all__ = [
     "AttributeInfo",
@@ -40,7 +40,6 @@ __all__ = [
     "TypeInfo",
     "Write",
     "Writer",
-    "new_instance_id",
     "now_us",
     "to_us",
 ]

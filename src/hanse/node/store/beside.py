@@ -36,10 +36,10 @@ _OWN: Final = """DELETE FROM temp.other_rows WHERE EXISTS (SELECT 1 FROM main.hi
     AND h.instance_id = other_rows.instance_id)"""
 _TABLES: Final = (
     """CREATE TEMP TABLE other_rows(seq INTEGER, entity TEXT, attribute TEXT, dataset TEXT, instance_id TEXT UNIQUE,
-    observed_us INTEGER, created_us INTEGER, modified_us INTEGER, deleted_us INTEGER, instance BLOB)""",
+    observed_us INTEGER, created_us INTEGER, modified_us INTEGER, deleted_us INTEGER, instance BLOB, life INTEGER)""",
     """CREATE INDEX temp.other_rows_by_time ON other_rows(entity, attribute, dataset, coalesce(observed_us, modified_us))""",
-    f"""CREATE TEMP VIEW whole_history AS SELECT {_COLUMNS} FROM main.history
-    UNION ALL SELECT {_COLUMNS} FROM temp.other_rows""",  # noqa: S608
+    f"""CREATE TEMP VIEW whole_history AS SELECT {_COLUMNS}, life FROM main.history
+    UNION ALL SELECT {_COLUMNS}, life FROM temp.other_rows""",  # noqa: S608
 )
 WHOLE: Final = "temp.whole_history"
 
@@ -77,4 +77,4 @@ class WholeSearcher(Searcher):
 
     def __init__(self, connection: sqlite3.Connection, query_ms_max: int) -> None:
         super().__init__(connection, query_ms_max)
-        prepare(connection, f"CREATE TEMP VIEW history AS SELECT {_COLUMNS} FROM {WHOLE}")  # noqa: S608
+        prepare(connection, f"CREATE TEMP VIEW history AS SELECT {_COLUMNS}, life FROM {WHOLE}")  # noqa: S608

@@ -34,6 +34,11 @@ class EntityRow(NamedTuple):
 
 
 _ROW: Final = "SELECT n, type_set, modified_at FROM entities WHERE id = ?"
+# no life has a number that there are instances of already
+_NEXT: Final = """SELECT 1 + max(coalesce((SELECT max(n) FROM entities), 0), coalesce((SELECT max(n) FROM temporal_entities), 0),
+    coalesce((SELECT max(n) FROM past_ended), 0), coalesce((SELECT max(life) FROM instances), 0))"""
+_LIFE: Final = """SELECT coalesce((SELECT n FROM temporal_entities WHERE id = ?1 AND deleted_us IS NULL),
+    (SELECT n FROM entities WHERE id = ?1))"""
 
 
 class Writer(sqlite3.Connection):
@@ -42,7 +47,7 @@ class Writer(sqlite3.Connection):
     names: dict[str, int]
     type_sets: dict[tuple[str, ...], int]
     rows: dict[str, EntityRow]  # of entities changed lately
-    entities_next: int
+    entities_next: int  # the next number of an entity, or of a past without one
     any_transient: bool  # only then can an entity be there, expired, that nobody sees any more
     stage: Stage
     large: set[str]  # entities written lately that are larger than RECENT_BYTES_MAX
@@ -58,7 +63,7 @@ class Writer(sqlite3.Connection):
         self.stage = Stage()
         self.large = set()
         (self.any_transient,) = self.execute("SELECT EXISTS (SELECT 1 FROM entities WHERE expires_us IS NOT NULL)").fetchone()
-        (self.entities_next,) = self.execute("SELECT coalesce(max(n), 0) + 1 FROM entities").fetchone()
+        (self.entities_next,) = self.execute(_NEXT).fetchone()
         (self.facts_new,) = self.execute("SELECT count(*) FROM facts_new").fetchone()
         (self.dead_letters,) = self.execute("SELECT count(*) FROM dead_letters").fetchone()
 
@@ -85,6 +90,18 @@ class Writer(sqlite3.Connection):
         if len(self.rows) >= ROWS_REMEMBERED_MAX:  # what is staged is not in the tables yet
             self.rows = {staged: self.rows[staged] for staged in self.stage.ids if staged in self.rows}
         self.rows[id_] = row
+
+    def life(self, id_: str) -> int:
+        """The number of the life whose past is written: that of a past that is not over, that of the entity, or a new one. Asked
+        when nothing is staged.
+        """
+        (life,) = self.execute(_LIFE, (id_,)).fetchone()
+        return self.new_life() if life is None else int(life)
+
+    def new_life(self) -> int:
+        life = self.entities_next
+        self.entities_next += 1
+        return life
 
     def name_id(self, name: str) -> int:
         number = self.names.get(name)

@@ -5,7 +5,8 @@ for; by default that is observedAt, with modifiedAt for instances that were neve
 A deletion is an instance too, which only shows by deletedAt.
 
 When an entity is deleted, its past is over. Its rows stay, because the log refers to them, but nobody finds them; and when there
-is another entity of that id, they are put away under another one.
+is another entity of that id, its past is another life, with another number. A past that is not over when an entity of its id
+begins, because it had no present or one that has expired, goes on as the past of that entity: its rows get the new number.
 """
 
 from __future__ import annotations
@@ -27,25 +28,39 @@ DEFAULT_DATASET: Final = "@none"
 BY_DEFAULT: Final = "coalesce(observed_us, modified_us)"
 ALL: Final = -1
 
-ENDED: Final = "ended "  # no id begins like that
-
 _SCHEMA: Final = (
-    f"CREATE INDEX IF NOT EXISTS history_by_time ON history(entity, attribute, dataset, {BY_DEFAULT})",
-    """CREATE INDEX IF NOT EXISTS history_by_deletion ON history(entity, attribute, dataset, deleted_us)
-    WHERE deleted_us IS NOT NULL""",
-    f"""CREATE TRIGGER IF NOT EXISTS temporal_entity_returns AFTER UPDATE OF deleted_us ON temporal_entities
+    """CREATE TRIGGER IF NOT EXISTS temporal_entity_returns AFTER UPDATE OF deleted_us ON temporal_entities
     WHEN NEW.deleted_us IS NULL AND OLD.deleted_us IS NOT NULL
     BEGIN
-        UPDATE history SET entity = '{ENDED}' || entity WHERE entity = NEW.id;
+        INSERT OR IGNORE INTO past_ended VALUES (OLD.n);
         DELETE FROM past_names WHERE entity = NEW.id;
         UPDATE temporal_entities SET created_us = NEW.modified_us WHERE id = NEW.id;
-    END""",  # noqa: S608
+    END""",
+    """CREATE TRIGGER IF NOT EXISTS temporal_entity_goes_on AFTER UPDATE OF n ON temporal_entities
+    WHEN NEW.n <> OLD.n AND OLD.deleted_us IS NULL
+    BEGIN
+        UPDATE instances SET life = NEW.n WHERE life = OLD.n;
+    END""",
+    """CREATE TRIGGER IF NOT EXISTS entity_leaves_no_past AFTER DELETE ON entities
+    WHEN NOT EXISTS (SELECT 1 FROM temporal_entities WHERE n = OLD.n)
+    BEGIN
+        INSERT OR IGNORE INTO past_ended VALUES (OLD.n);
+    END""",
 )
-_PURGE: Final = f"""DELETE FROM history WHERE seq IN (
+_PURGE: Final = """DELETE FROM instances WHERE seq IN (
     SELECT seq FROM (
-        SELECT h.seq FROM temporal_entities AS e JOIN history AS h ON h.entity = e.id WHERE e.deleted_us IS NOT NULL
-        UNION ALL SELECT seq FROM history WHERE entity >= '{ENDED}' AND entity < '{ENDED}' || char(1114111))
-    WHERE seq < coalesce((SELECT first_seq FROM log ORDER BY offset LIMIT 1), 1 << 62) LIMIT ?)"""  # noqa: S608
+        SELECT i.seq FROM temporal_entities AS e CROSS JOIN instances AS i ON i.life = e.n WHERE e.deleted_us IS NOT NULL
+        UNION ALL SELECT i.seq FROM past_ended AS e CROSS JOIN instances AS i ON i.life = e.n)
+    WHERE seq < coalesce((SELECT first_seq FROM log ORDER BY offset LIMIT 1), 1 << 62) LIMIT ?)"""
+# the number of the life that is, or would be, the past of an id
+LIFE: Final = "coalesce((SELECT n FROM main.temporal_entities WHERE id = {id}), (SELECT n FROM main.entities WHERE id = {id}))"
+_EVERY_ATTRIBUTE: Final = f"""WITH RECURSIVE found(life, name) AS (
+        SELECT life, (SELECT min(name) FROM main.instances AS i WHERE i.life = its.life)
+        FROM (SELECT {LIFE.format(id="?1")} AS life) AS its
+        UNION ALL SELECT life, (SELECT min(name) FROM main.instances AS i WHERE i.life = found.life AND i.name > found.name)
+        FROM found WHERE name IS NOT NULL)
+    SELECT a.name FROM found JOIN main.names AS a ON a.id = found.name
+    UNION SELECT attribute FROM other_rows WHERE entity = ?1 ORDER BY 1"""  # noqa: S608
 _TIME: Final[dict[TimeProperty | None, tuple[str, str]]] = {  # the column, and which instances have it
     None: (BY_DEFAULT, "deleted_us IS NULL"),
     "observedAt": (BY_DEFAULT, "observed_us IS NOT NULL AND deleted_us IS NULL"),
@@ -67,12 +82,17 @@ def purge(connection: sqlite3.Connection, rows: int) -> None:
     """Remove some of what belongs to entities that are no more, as far as the log does not need it."""
     connection.execute(_PURGE, (rows,))
     over = connection.execute(
-        """DELETE FROM temporal_entities WHERE id IN (SELECT id FROM temporal_entities AS e WHERE deleted_us IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM history WHERE entity = e.id) LIMIT ?) RETURNING id""",
+        """DELETE FROM temporal_entities WHERE n IN (SELECT n FROM temporal_entities AS e WHERE deleted_us IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM instances WHERE life = e.n) LIMIT ?) RETURNING id""",
         (rows,),
     ).fetchall()
     for (id_,) in over:
         forget_removed(connection, id_)
+    connection.execute(
+        """DELETE FROM past_ended WHERE n IN (SELECT n FROM past_ended AS e
+        WHERE NOT EXISTS (SELECT 1 FROM instances WHERE life = e.n) LIMIT ?)""",
+        (rows,),
+    )
 
 
 class Wanted(Struct, frozen=True):
@@ -126,23 +146,17 @@ def is_known(connection: sqlite3.Connection, id_: str) -> bool:
     return row is not None
 
 
-def attributes(connection: sqlite3.Connection, id_: str) -> Iterator[str]:
-    """The names of all attributes in an entity's past, by as many steps in the index."""
-    name = ""
-    while True:
-        row = connection.execute(
-            "SELECT attribute FROM history WHERE entity = ? AND attribute > ? ORDER BY attribute LIMIT 1", (id_, name)
-        ).fetchone()
-        if row is None:
-            return
-        name = row[0]
-        yield name
+def every_attribute(connection: sqlite3.Connection, id_: str) -> list[str]:
+    """The names of all attributes in an entity's past, whoever may see them, in order; by as many steps in the index."""
+    return [name for (name,) in connection.execute(_EVERY_ATTRIBUTE, (id_,))]
 
 
 def names(connection: sqlite3.Connection, id_: str) -> set[str]:
-    """The same, with those of which nothing is left here."""
+    """The names of those that are seen, with those of which nothing is left here."""
+    some = "SELECT 1 FROM history WHERE entity = ? AND attribute = ? LIMIT 1"
+    seen = {name for name in every_attribute(connection, id_) if connection.execute(some, (id_, name)).fetchone() is not None}
     rows = connection.execute("SELECT DISTINCT attribute FROM past_names WHERE entity = ?", (id_,))
-    return {*attributes(connection, id_), *(name for (name,) in rows)}
+    return {*seen, *(name for (name,) in rows)}
 
 
 def datasets(connection: sqlite3.Connection, id_: str, attribute: str) -> list[str | None]:
@@ -290,7 +304,7 @@ def _heading(connection: sqlite3.Connection, id_: str) -> Evolution | None:
 
 
 def _places(connection: sqlite3.Connection, id_: str, wanted: Wanted) -> Iterator[Place]:
-    for attribute in attributes(connection, id_):
+    for attribute in every_attribute(connection, id_):
         if wanted.has(attribute):
             for dataset in datasets(connection, id_, attribute):
                 if attribute == SCOPE or wanted.has_dataset(dataset):

@@ -28,7 +28,7 @@ from hanse.ngsild.query import ENTITY_MEMBERS, EntityQuery, EntitySelector, q_pr
 from hanse.ngsild.scope_query import scope_matches
 from hanse.ngsild.temporal import SCOPE
 from hanse.ngsild.temporal_parsing import TemporalQuery, to_text
-from hanse.node.store.history import DEFAULT_DATASET, Window, attributes, in_window, scopes_in
+from hanse.node.store.history import DEFAULT_DATASET, Window, every_attribute, in_window, scopes_in
 
 SPANS_MAX: Final = 1_000
 
@@ -282,7 +282,7 @@ def _check(
             if not spans or connection.execute(any_left, (id_, *condition.values)).fetchone() is None:
                 return False
         found: Attributes = {}
-        every = looked_at if of_quality is not None else [name for name in attributes(connection, id_) if name != SCOPE]
+        every = looked_at if of_quality is not None else [name for name in every_attribute(connection, id_) if name != SCOPE]
         for name, instance in in_window(connection, id_, every, narrowed):
             found.setdefault(name, []).append(instance)
         if query.geo is not None and not geo_matches(query.geo, found):

@@ -18,14 +18,17 @@ from hanse.ngsild.temporal import SCOPE, gone, patched
 from hanse.ngsild.temporal_parsing import to_text, to_us
 from hanse.node.store.connection import Writer
 from hanse.node.store.history import BY_DEFAULT, datasets, is_known
+from hanse.node.store.instance_ids import new_key, text_of
 from hanse.node.store.removed import forget_removed, note_instances, note_series
-from hanse.node.store.writes import Write, new_instance_id
+from hanse.node.store.staging import LAST_SEQ
+from hanse.node.store.writes import Write
 
-_ADD: Final = """INSERT INTO history
-    (entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_PUT_ENTITY: Final = """INSERT INTO temporal_entities(id, types, scopes, created_us, modified_us) VALUES (?1, ?2, '[]', ?3, ?3)
-    ON CONFLICT(id) DO UPDATE SET types = ?2, modified_us = ?3, deleted_us = NULL"""
+_ADD: Final = f"""INSERT INTO instances
+    (seq, life, name, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)
+    VALUES (1 + ({LAST_SEQ}), ?, ?, ?, ?, ?, ?, ?, ?, ?)"""  # noqa: S608
+_PUT_ENTITY: Final = """INSERT INTO temporal_entities(n, id, types, scopes, created_us, modified_us)
+    VALUES (?1, ?2, ?3, '[]', ?4, ?4)
+    ON CONFLICT(id) DO UPDATE SET n = ?1, types = ?3, modified_us = ?4, deleted_us = NULL"""
 _SET_BY_STORE: Final = frozenset({"instanceId", "deletedAt"})
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -34,18 +37,19 @@ _encode = msgspec.json.Encoder().encode
 
 def forget(connection: sqlite3.Connection, id_: str) -> None:
     """Remove everything that is known of an entity's past."""
-    connection.execute("DELETE FROM history WHERE entity = ?", (id_,))
+    connection.execute("DELETE FROM instances WHERE life = (SELECT n FROM temporal_entities WHERE id = ?)", (id_,))
     connection.execute("DELETE FROM temporal_entities WHERE id = ?", (id_,))
     forget_removed(connection, id_)
 
 
-def scopes_row(id_: str, scopes: tuple[str, ...], at: str) -> tuple[object, ...]:
-    """The scopes from a moment on, which is when they were observed, too; having none any more is a deletion."""
+def scopes_row(connection: Writer, life: int, scopes: tuple[str, ...], at: str) -> tuple[object, ...]:
+    """The scopes of an entity from a moment on, which is when they were observed, too; having none any more is a deletion."""
     us = to_us(at)
     instance: Instance = {"type": "Property", "value": list(scopes)}
     if scopes:
         instance["observedAt"] = at
-    return id_, SCOPE, None, new_instance_id(), us if scopes else None, us, us, None if scopes else us, _encode(instance)
+    name, observed_us, deleted_us = connection.name_id(SCOPE), us if scopes else None, None if scopes else us
+    return life, name, None, new_key(), observed_us, us, us, deleted_us, _encode(instance)
 
 
 class CheckedWrite(Write, Protocol):
@@ -72,27 +76,29 @@ class AddInstances(Struct, frozen=True):
         at_us = to_us(self.at) or 0
         row = connection.execute("SELECT types FROM temporal_entities WHERE id = ? AND deleted_us IS NULL", (self.id,)).fetchone()
         types = tuple(dict.fromkeys((*(_decode_names(row[0]) if row else ()), *self.types)))
-        connection.execute(_PUT_ENTITY, (self.id, _encode(types).decode(), at_us))
+        life = connection.life(self.id)
+        connection.execute(_PUT_ENTITY, (life, self.id, _encode(types).decode(), at_us))
         for name, instances in self.attributes.items():
             for instance in instances:
-                self._add(connection, name, instance, at_us)
+                self._add(connection, life, name, instance, at_us)
         if scopes := self.attributes.get(SCOPE):
             newest = max(scopes, key=lambda instance: to_us(instance.get("observedAt", self.at)) or 0)
             value = _encode(newest["value"]).decode()
             connection.execute("UPDATE temporal_entities SET scopes = ? WHERE id = ?", (value, self.id))
         return row is None
 
-    def _add(self, connection: Writer, name: str, instance: Instance, at_us: int) -> None:
+    def _add(self, connection: Writer, life: int, name: str, instance: Instance, at_us: int) -> None:
+        number = connection.name_id(name)
         observed_us = to_us(instance.get("observedAt", ""))
         dataset = instance.get("datasetId")
         if observed_us is not None:
             replaced = connection.execute(
-                f"""DELETE FROM history WHERE entity = ? AND attribute = ? AND dataset IS ? AND {BY_DEFAULT} = ?
+                f"""DELETE FROM instances WHERE life = ? AND name = ? AND dataset IS ? AND {BY_DEFAULT} = ?
                 AND observed_us IS NOT NULL AND deleted_us IS NULL RETURNING instance_id""",  # noqa: S608
-                (self.id, name, dataset, observed_us),
+                (life, number, dataset, observed_us),
             ).fetchall()
-            note_instances(connection, self.id, name, (instance_id for (instance_id,) in replaced))
-        row = (self.id, name, dataset, new_instance_id(), observed_us, at_us, at_us, None, _encode(_kept(instance)))
+            note_instances(connection, self.id, name, (text_of(key) for (key,) in replaced))
+        row = (life, number, dataset, new_key(), observed_us, at_us, at_us, None, _encode(_kept(instance)))
         connection.execute(_ADD, row)
 
 
@@ -124,7 +130,7 @@ class RemoveAttribute(Struct, frozen=True):
     def apply(self, connection: Writer, /) -> None:
         connection.flush()
         self.check(connection)
-        connection.execute(f"DELETE FROM history WHERE {self._which}", self._values)  # noqa: S608
+        connection.execute(f"DELETE FROM instances WHERE seq IN (SELECT seq FROM history WHERE {self._which})", self._values)  # noqa: S608
         note_series(connection, self.id, self.attribute, self.dataset, every=self.every)
 
     @property
@@ -153,15 +159,14 @@ class EndAttribute(Struct, frozen=True):
     def apply(self, connection: Writer, /) -> None:
         connection.flush()
         self.check(connection)
-        at_us = to_us(self.at)
+        at_us, life, name = to_us(self.at), connection.life(self.id), connection.name_id(self.attribute)
         for dataset, kind in self._kinds(connection).items():
             if self.attribute == SCOPE:
-                connection.execute(_ADD, scopes_row(self.id, (), self.at))
+                connection.execute(_ADD, scopes_row(connection, life, (), self.at))
                 connection.execute("UPDATE temporal_entities SET scopes = '[]' WHERE id = ?", (self.id,))
             else:
                 instance = _encode(gone(kind, dataset))
-                row = (self.id, self.attribute, dataset, new_instance_id(), None, at_us, at_us, at_us, instance)
-                connection.execute(_ADD, row)
+                connection.execute(_ADD, (life, name, dataset, new_key(), None, at_us, at_us, at_us, instance))
 
     def _kinds(self, connection: sqlite3.Connection) -> dict[str | None, str]:
         """Which datasets are meant that are not over yet, and what kind of attribute each is."""
@@ -199,14 +204,14 @@ class ChangeInstance(Struct):
         self.check(connection)
         instance = self._changed(connection)
         connection.execute(
-            "UPDATE history SET observed_us = ?, modified_us = ?, deleted_us = NULL, instance = ? WHERE seq = ?",
+            "UPDATE instances SET observed_us = ?, modified_us = ?, deleted_us = NULL, instance = ? WHERE seq = ?",
             (to_us(instance.get("observedAt", "")), to_us(self.at), _encode(instance), self.seq),
         )
         note_instances(connection, self.id, self.attribute, (self.instance_id,))
 
     def _changed(self, connection: sqlite3.Connection) -> Instance:
         created_us, dataset, raw = connection.execute(
-            "SELECT created_us, dataset, instance FROM history WHERE seq = ?", (self.seq,)
+            "SELECT created_us, dataset, instance FROM main.instances WHERE seq = ?", (self.seq,)
         ).fetchone()
         instance = _kept(patched(msgspec.json.decode(raw), self.patch))
         instance |= {"createdAt": to_text(created_us), "modifiedAt": self.at}
@@ -226,7 +231,7 @@ class RemoveInstance(Struct):
     def apply(self, connection: Writer, /) -> None:
         connection.flush()
         self.check(connection)
-        connection.execute("DELETE FROM history WHERE seq = ?", (self.seq,))
+        connection.execute("DELETE FROM instances WHERE seq = ?", (self.seq,))
         note_instances(connection, self.id, self.attribute, (self.instance_id,))
 
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 from hanse.model import Geofence
 from hanse.ngsild.entity import LOCATION, Attributes, Instance, Kind
 from hanse.ngsild.scope_query import scope_matches
+from hanse.node.store.history import LIFE
 
 SCANNED_MAX: Final = 1_000_000  # offsets that one page looks at
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # of attributes, after which a page ends
@@ -38,18 +39,20 @@ _ATTRIBUTE: Final = """iif(h.deleted_us IS NULL AND h.dataset IS NULL,
     format('{"name":%s,"instance":%s}', json_quote(h.attribute), h.instance),
     '{"name":' || json_quote(h.attribute) || iif(h.deleted_us IS NULL, ',"instance":' || CAST(h.instance AS TEXT), '')
     || iif(h.dataset IS NULL, '', ',"dataset":' || json_quote(h.dataset)) || '}')"""
-# most records have one attribute, and what is found by its number is found quickest
+# most records have one attribute, and what is found by its number is found quickest. Here and below, what only SELECTs from
+# history does not look for the entities of its rows, as an aggregate would: LIMIT keeps these apart
 _ATTRIBUTES: Final = f"""CASE l.rows
     WHEN 1 THEN (SELECT '[' || {_ATTRIBUTE} || ']' FROM history AS h WHERE h.seq = l.first_seq{{among}})
-    ELSE (SELECT '[' || group_concat({_ATTRIBUTE}) || ']'
-        FROM history AS h WHERE h.seq >= l.first_seq AND h.seq < l.first_seq + l.rows{{among}}) END"""  # noqa: S608
+    ELSE (SELECT '[' || group_concat(one) || ']' FROM (SELECT {_ATTRIBUTE} AS one FROM history AS h
+        WHERE h.seq >= l.first_seq AND h.seq < l.first_seq + l.rows{{among}} ORDER BY h.seq LIMIT -1)) END"""  # noqa: S608
 # what a record says of the place itself, where `attributes` does not show it
 _OWN_PLACE: Final = f"""(SELECT iif(h.deleted_us IS NULL, CAST(h.instance AS TEXT), '{{}}') FROM history AS h
     WHERE h.seq >= l.first_seq AND h.seq < l.first_seq + l.rows AND h.attribute = '{LOCATION}' AND h.dataset IS NULL)"""  # noqa: S608
 # of many entities at once, each before a record of it
 _LAST_PLACES: Final = f"""SELECT e.key, CAST(h.instance AS TEXT), h.deleted_us FROM json_each(?) AS e, history AS h
-    WHERE h.seq = (SELECT max(seq) FROM history WHERE entity = e.key AND attribute = '{LOCATION}' AND dataset IS NULL
-        AND seq < (SELECT first_seq FROM main.log WHERE offset = e.value))"""  # noqa: S608
+    WHERE h.seq = (SELECT max(seq) FROM (SELECT seq FROM history WHERE life = {LIFE.format(id="e.key")}
+        AND attribute = '{LOCATION}' AND dataset IS NULL
+        AND seq < (SELECT first_seq FROM main.log WHERE offset = e.value) LIMIT -1))"""  # noqa: S608
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCATION_NAME: Final = f'"name":"{LOCATION}"'
 

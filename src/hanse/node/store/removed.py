@@ -8,7 +8,7 @@ past of its entity. So are the names of what age has taken, which policies and r
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,10 @@ from msgspec import Struct
 _NOTE_INSTANCE: Final = "INSERT INTO past_removed(entity, attribute, instance_id, every, upto) VALUES (?, ?, ?, 0, 0)"
 _NOTE_SERIES: Final = """INSERT INTO past_removed(entity, attribute, dataset, every, upto)
     VALUES (?, ?, ?, ?, (SELECT coalesce(max(offset), 0) FROM log))"""
+# of lives that are somebody's
+_NOTE_NAMES: Final = """INSERT OR IGNORE INTO past_names SELECT coalesce(e.id, p.id), a.name, coalesce(?3, '')
+    FROM names AS a LEFT JOIN temporal_entities AS e ON e.n = ?1 LEFT JOIN entities AS p ON p.n = ?1
+    WHERE a.id = ?2 AND coalesce(e.id, p.id) IS NOT NULL"""
 _IDS_AT_ONCE: Final = 500
 
 
@@ -69,10 +73,9 @@ def note_series(connection: sqlite3.Connection, id_: str, attribute: str, datase
     )
 
 
-def note_names(connection: sqlite3.Connection, series: Iterable[tuple[str, str, str | None]]) -> None:
-    """That there was something of these series (entity, attribute, datasetId), which is now gone."""
-    different = {(id_, attribute, dataset or "") for id_, attribute, dataset in series}
-    connection.executemany("INSERT OR IGNORE INTO past_names VALUES (?, ?, ?)", different)
+def note_names(connection: sqlite3.Connection, series: Collection[tuple[int, int, str | None]]) -> None:
+    """That there was something of these series, which is now gone: numbers of the life and the attribute, datasetId."""
+    connection.executemany(_NOTE_NAMES, series)
 
 
 def forget_removed(connection: sqlite3.Connection, id_: str) -> None:

@@ -4,10 +4,16 @@
 worth, for queries: one row for every scalar value of every attribute, in order of entities (a column, so to say) and, by
 `facts_by_value`, in order of values; what is new or changed comes there by way of lists (filing.py). It carries the number of
 the entity's set of types, so that a column is read for entities of some types alone. Points are found by `facts_by_value`,
-too, since their values begin with their cells (cells.py); `places` is the R*Tree of the other geometries. `history`, `log`,
-`deliveries` and `dead_letters` only grow and are trimmed from their old ends; a log record refers to rows of history, so that
-nothing is kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on after a crash.
-Everything else that the node keeps is a document of some kind.
+too, since their values begin with their cells (cells.py); `places` is the R*Tree of the other geometries.
+
+`instances` is the past, in numbers: what attributes were in one life of an entity. A life has the number of its entity or, if it
+is a past without a present, one of its own from the same sequence. `temporal_entities` says whose life is which; when an entity
+returns, its past is another life, and what is left of the one before is nobody's: `past_ended` names it, until it is purged.
+`history` is a view of the past with names.
+
+`instances`, `log`, `deliveries` and `dead_letters` only grow and are trimmed from their old ends; a log record refers to
+instances, so that nothing is kept twice. `broker_journal`, `link_outbox` and `links` are what a federated node needs to go on
+after a crash. Everything else that the node keeps is a document of some kind.
 """
 
 from __future__ import annotations
@@ -17,8 +23,9 @@ from struct import Struct
 from typing import Final
 
 from hanse.node.store.indexing import KINDS, PLACE, point_value
+from hanse.node.store.instance_ids import PREFIX, key_of
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 _TABLES: Final = """
 CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -208,8 +215,68 @@ CREATE TABLE facts_new(
 CREATE TABLE facts_changed(key INTEGER NOT NULL, entity INTEGER NOT NULL, value NOT NULL, is_there INTEGER NOT NULL);
 """
 
+_INSTANCES: Final = f"""
+-- the past in numbers; so far it was in names, those of ended lives with a word before them
+DROP TRIGGER IF EXISTS temporal_entity_returns;
+DROP INDEX IF EXISTS temporal_entities_ended;
+ALTER TABLE temporal_entities RENAME TO pasts;
+CREATE TEMP TABLE lives(n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);  -- of those without a present
+INSERT INTO temp.lives SELECT (SELECT coalesce(max(n), 0) FROM entities) + row_number() OVER (), id
+    FROM (SELECT id FROM pasts UNION SELECT entity FROM history) WHERE id NOT IN (SELECT id FROM entities);
+INSERT INTO names(name) SELECT DISTINCT attribute FROM history WHERE attribute NOT IN (SELECT name FROM names);
+
+CREATE TABLE temporal_entities(
+    n INTEGER PRIMARY KEY,  -- the number of its life
+    id TEXT NOT NULL UNIQUE,
+    types TEXT NOT NULL,  -- JSON array
+    scopes TEXT NOT NULL,  -- JSON array
+    created_us INTEGER NOT NULL,
+    modified_us INTEGER NOT NULL,  -- of types and scopes; of attributes it is that of their newest instance
+    deleted_us INTEGER
+);
+INSERT INTO temporal_entities SELECT coalesce(e.n, l.n), p.id, p.types, p.scopes, p.created_us, p.modified_us, p.deleted_us
+    FROM pasts AS p LEFT JOIN entities AS e ON e.id = p.id LEFT JOIN temp.lives AS l ON l.id = p.id ORDER BY 1;
+CREATE INDEX temporal_entities_ended ON temporal_entities(deleted_us) WHERE deleted_us IS NOT NULL;
+
+-- lives that nobody finds any more
+CREATE TABLE past_ended(n INTEGER PRIMARY KEY);
+INSERT INTO past_ended SELECT n FROM temp.lives WHERE id NOT IN (SELECT id FROM pasts);
+
+CREATE TABLE instances(
+    seq INTEGER PRIMARY KEY,
+    life INTEGER NOT NULL,
+    name INTEGER NOT NULL,  -- of the attribute
+    dataset TEXT,
+    instance_id NOT NULL,  -- see instance_ids.py
+    observed_us INTEGER,
+    created_us INTEGER NOT NULL,
+    modified_us INTEGER NOT NULL,
+    deleted_us INTEGER,
+    instance BLOB NOT NULL  -- JSON
+);
+INSERT INTO instances
+    SELECT seq, coalesce((SELECT n FROM entities WHERE id = h.entity), (SELECT n FROM temp.lives WHERE id = h.entity)),
+        (SELECT id FROM names WHERE name = h.attribute), dataset, instance_key(instance_id),
+        observed_us, created_us, modified_us, deleted_us, instance
+    FROM history AS h ORDER BY seq;
+DROP TABLE history;
+DROP TABLE pasts;
+DROP TABLE temp.lives;
+CREATE INDEX instances_by_time ON instances(life, name, dataset, coalesce(observed_us, modified_us));
+CREATE INDEX instances_by_deletion ON instances(life, name, dataset, deleted_us) WHERE deleted_us IS NOT NULL;
+
+-- no entity: a life that has ended, or what a present has left since its past was forgotten. The types of all columns are those
+-- of the rows that may lie beside them (beside.py): otherwise no index is used where both are read
+CREATE VIEW history AS SELECT i.seq, e.id AS entity, a.name AS attribute, i.dataset,
+        CAST(iif(typeof(i.instance_id) = 'blob', '{PREFIX}' || lower(hex(i.instance_id)), i.instance_id) AS TEXT) AS instance_id,
+        i.observed_us, i.created_us, i.modified_us, i.deleted_us, i.instance, i.life
+    FROM instances AS i JOIN names AS a ON a.id = i.name LEFT JOIN temporal_entities AS e ON e.n = i.life;
+-- none here; a connection that has some beside those of the store has them by this name
+CREATE VIEW other_rows AS SELECT NULL AS entity, NULL AS attribute WHERE 0;
+"""  # noqa: S608
+
 # what takes a database of the version before to the version at this place; the first one makes everything
-_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS, _BY_VALUE, _NEW_FACTS)
+_STEPS: Final = (_TABLES, _FEDERATION, _REMOVED, _POINTS, _BY_VALUE, _NEW_FACTS, _INSTANCES)
 
 
 _NUMBERED_POINT: Final = Struct(">qdd")  # how a point was a fact before version 4: its number in the R*Tree came first
@@ -228,6 +295,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise StoreError(f"the database is of version {version}, made by a newer Hanse; this one knows up to {VERSION}")
     connection.create_function("place_number", 1, lambda value: int.from_bytes(value, "big"))
     connection.create_function("point_of", 1, lambda value: point_value(*_NUMBERED_POINT.unpack(value)[1:]))
+    connection.create_function("instance_key", 1, key_of)
     for number in range(version, VERSION):
         try:
             connection.executescript(f"BEGIN IMMEDIATE;{_STEPS[number]};PRAGMA user_version={number + 1};COMMIT;")

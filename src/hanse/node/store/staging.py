@@ -41,15 +41,16 @@ _DROP_SCOPE: Final = "DELETE FROM scopes WHERE scope = ? AND entity = ?"
 _ADD_SCOPE: Final = "INSERT OR IGNORE INTO scopes VALUES (?, ?)"
 _END_PAST: Final = "UPDATE temporal_entities SET deleted_us = ? WHERE id = ?"
 _PUT_PAST: Final = Insert(
-    "temporal_entities(id, types, scopes, created_us, modified_us)",
-    "(?, ?, ?, ?, ?)",
-    """ON CONFLICT(id) DO UPDATE SET types = excluded.types, scopes = excluded.scopes,
+    "temporal_entities(n, id, types, scopes, created_us, modified_us)",
+    "(?, ?, ?, ?, ?, ?)",
+    """ON CONFLICT(id) DO UPDATE SET n = excluded.n, types = excluded.types, scopes = excluded.scopes,
         modified_us = excluded.modified_us, deleted_us = NULL""",
 )
-_LAST_SEQ: Final = """SELECT max(coalesce((SELECT max(seq) FROM history), 0),
+# of the past, also if it was removed and the log still tells of it
+LAST_SEQ: Final = """SELECT max(coalesce((SELECT max(seq) FROM instances), 0),
     coalesce((SELECT first_seq + rows - 1 FROM log ORDER BY offset DESC LIMIT 1), 0))"""
 _ADD_HISTORY: Final = Insert(
-    "history(seq, entity, attribute, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)",
+    "instances(seq, life, name, dataset, instance_id, observed_us, created_us, modified_us, deleted_us, instance)",
     f"(?, ?, ?, {_TEXT}, ?, {_NUMBER}, ?, ?, {_NUMBER}, ?)",
 )
 _ADD_LOG: Final = Insert(
@@ -78,7 +79,7 @@ class Stage(Struct):
     def next_seq(self, connection: sqlite3.Connection) -> int:
         """The number of the next row of history. Asked first when nothing is staged: what is written is all there is then."""
         if not self.first_seq:
-            self.first_seq = connection.execute(_LAST_SEQ).fetchone()[0] + 1
+            self.first_seq = connection.execute(LAST_SEQ).fetchone()[0] + 1
         return self.first_seq + len(self.history)
 
     def create(self, n: int, row: Row) -> None:
@@ -141,7 +142,7 @@ class Stage(Struct):
         self._write_past(connection)
 
     def _write_past(self, connection: sqlite3.Connection) -> None:
-        """Pasts begin and end before their rows come: what begins anew leaves its old rows behind."""
+        """Pasts begin and end before their rows come: these belong to what has begun."""
         if self.ended:
             connection.executemany(_END_PAST, self.ended)
         if self.begun:

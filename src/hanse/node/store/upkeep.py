@@ -7,7 +7,7 @@ from typing import Final
 from hanse.ngsild.temporal import SCOPE
 from hanse.node.settings import StoreSection
 from hanse.node.store.connection import Writer
-from hanse.node.store.history import ENDED, purge
+from hanse.node.store.history import purge
 from hanse.node.store.removed import note_names, raise_floor
 from hanse.node.store.times import now_us
 
@@ -49,15 +49,16 @@ class Upkeep:
         """
         old = now_us() - self._history_us
         seen = writer.execute(
-            "SELECT seq, modified_us, max(modified_us, coalesce(observed_us, 0)), entity, attribute, dataset FROM history "
+            "SELECT seq, modified_us, max(modified_us, coalesce(observed_us, 0)), life, name, dataset FROM instances "
             "WHERE seq > ? ORDER BY seq LIMIT ?",
             (self._looked_at, rows),
         ).fetchall()
-        gone = [row for row in seen if row[1] < old and row[4] != SCOPE]
+        scope = writer.name_id(SCOPE)
+        gone = [row for row in seen if row[1] < old and row[4] != scope]
         if gone:
-            writer.executemany("DELETE FROM history WHERE seq = ?", [row[:1] for row in gone])
+            writer.executemany("DELETE FROM instances WHERE seq = ?", [row[:1] for row in gone])
             raise_floor(writer, old, max(row[2] for row in gone))
-            note_names(writer, (row[3:] for row in gone if not row[3].startswith(ENDED)))
+            note_names(writer, {row[3:] for row in gone})
         for row in seen:
             if row[1] >= old:
                 break

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from random import getrandbits
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -12,15 +10,13 @@ from msgspec import Struct
 from hanse.ngsild.entity import decode_entity
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import Difference, difference, stage_difference
+from hanse.node.store.instance_ids import key_of, new_keys
 from hanse.node.store.plain_change import PlainChange, plain_change
 from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
 if TYPE_CHECKING:
     from hanse.ngsild.entity import Change
-
-INSTANCE_IDS: Final = "urn:ngsi-ld:Instance:"
-_ENDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,14 +54,16 @@ class SaveChange:
         connection.stage.ids.add(id_)
         type_set = connection.type_set(change.types)
         if not ends:
-            _put(connection, row, change, type_set)
+            n = _put(connection, row, change, type_set)
         elif row is not None:
-            _end(connection, row, change)
-        _note_past(connection, change, type_set)
+            n = _end(connection, row, change)
+        else:
+            n = _lost_life(connection, id_)
+        _note_past(connection, change, n, type_set, begins=change.begins or row is None)
 
 
-def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_set: int) -> None:
-    """Stage the entity's own row, and what indexes say of it."""
+def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_set: int) -> int:
+    """Stage the entity's own row, and what indexes say of it; gives its number."""
     stage, document = connection.stage, change.document()
     index = Difference(*change.indexed)
     expires_us: int | None = NEVER
@@ -73,8 +71,7 @@ def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_se
         expires_us = to_us(change.expires_at)
         connection.any_transient = True
     if row is None:
-        n = connection.entities_next
-        connection.entities_next += 1
+        n = connection.new_life()
         stage.create(n, (n, change.id, type_set, change.created_at, change.modified_at, expires_us, document))
         if change.was is not None:  # what it starts from is not there
             index = difference(None, decode_entity(document))
@@ -92,14 +89,26 @@ def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_se
     connection.keep_row(change.id, EntityRow(n, type_set, change.modified_at))
     if len(document) > RECENT_BYTES_MAX:
         connection.large.add(change.id)
+    return n
 
 
-def _end(connection: Writer, row: EntityRow, change: PlainChange) -> None:
+def _end(connection: Writer, row: EntityRow, change: PlainChange) -> int:
     stage_difference(connection, row.n, row.type_set, Difference(*change.indexed))
     for scope in change.scopes_before:
         connection.stage.drop_scope((scope, row.n))
     connection.stage.delete(row.n)
     connection.rows.pop(change.id, None)
+    return row.n
+
+
+def _lost_life(connection: Writer, id_: str) -> int:
+    """The number of an entity that is deleted and was not there any more."""
+    row = connection.execute("SELECT n FROM temporal_entities WHERE id = ?", (id_,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    life = connection.new_life()
+    connection.execute("INSERT INTO past_ended VALUES (?)", (life,))
+    return life
 
 
 def _sweep(connection: Writer, id_: str) -> None:
@@ -116,8 +125,8 @@ def _sweep(connection: Writer, id_: str) -> None:
     connection.flush()
 
 
-def _note_past(connection: Writer, change: PlainChange, type_set: int) -> None:
-    """What history and the log say of the change."""
+def _note_past(connection: Writer, change: PlainChange, n: int, type_set: int, *, begins: bool) -> None:
+    """What history and the log say of the change of entity number `n`."""
     stage, at_us = connection.stage, to_us(change.at) or 0
     scopes_text = _encode(change.scopes).decode()
     scopes: tuple[str, ...] = ()
@@ -125,31 +134,21 @@ def _note_past(connection: Writer, change: PlainChange, type_set: int) -> None:
         stage.ended.append((at_us, change.id))
     else:
         scopes = change.scopes
-        if change.begins:
-            stage.begun.append((change.id, _encode(change.types).decode(), scopes_text, at_us, at_us))
+        if begins:
+            stage.begun.append((n, change.id, _encode(change.types).decode(), scopes_text, at_us, at_us))
     if scopes != change.scopes_before:
         from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
 
-        stage.history.append((stage.next_seq(connection), *scopes_row(change.id, scopes, change.at)))
+        stage.history.append((stage.next_seq(connection), *scopes_row(connection, n, scopes, change.at)))
     seq = stage.next_seq(connection)
     log_scopes = scopes_text if change.scopes else NO_TEXT
     stage.log.append((at_us, change.kind, change.operation, change.id, type_set, log_scopes, len(change.told), seq))
-    ids = _instance_ids()
+    keys, names, history = new_keys(), connection.names, stage.history
     for name, dataset, instance_id, observed_us, created_us, deleted_us, data in change.told:
-        row = (seq, change.id, name, dataset, instance_id or next(ids), observed_us, created_us, at_us, deleted_us, data)
-        stage.history.append(row)
+        number = names.get(name) or connection.name_id(name)
+        key = key_of(instance_id) if instance_id else next(keys)
+        history.append((seq, n, number, dataset, key, observed_us, created_us, at_us, deleted_us, data))
         seq += 1
-
-
-def new_instance_id() -> str:
-    return next(_instance_ids())
-
-
-def _instance_ids() -> Iterator[str]:
-    """New ids for the instances of one change: they differ in their ends only, which costs less than each made anew."""
-    while True:
-        start = f"{INSTANCE_IDS}{getrandbits(96 - 8):022x}"
-        yield from map(start.__add__, _ENDS)
 
 
 class PutDocument(Struct, frozen=True):
