@@ -85,7 +85,7 @@ class WritingProcess:
 
     def prepare(self, submission: Submission) -> None:
         """Make bytes of a few at a time as they come. When their turn is, they have left the processor's caches, and bytes would
-        cost twice as much.
+        cost twice as much. Who submits so many keeps the loop busy, so this is also the time to send and to hear.
         """
         new = self._new
         new.append(submission)
@@ -95,6 +95,8 @@ class WritingProcess:
                 for each in new:
                     each.part = part
             new.clear()
+            self._push()
+            self._receive()  # if nothing more is to come the loop is told, too
 
     def take(self, waiting: deque[Submission]) -> None:
         if waiting:
