@@ -21,7 +21,7 @@ from hanse.ngsild.geo import Box, geometry_box
 from hanse.node.store.cells import CELL_BYTES, cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hanse.ngsild.entity import Attributes, Entity, Instance
     from hanse.node.store.connection import Writer
@@ -143,12 +143,19 @@ def point(value: Any) -> tuple[float, float] | None:
 
 
 class Difference(NamedTuple):
-    """What a change does to the indexes, by the names of attributes."""
+    """What a change does to the indexes, by the names of attributes. One value after the other, since rows of their own would
+    take the most of the time until all of it has become bytes and others again; `rows` makes rows of them.
+    """
 
-    dropped: list[tuple[str, int, Any]]  # facts: name, kind, value
-    added: list[tuple[str, int, Any, int]]  # and shape
-    places_dropped: list[tuple[str, int]]  # places in the R*Tree: name, and which of its instances it is
-    places_added: list[tuple[str, int, Box]]
+    dropped: list[Any]  # facts: name, kind, value
+    added: list[Any]  # and shape
+    places_dropped: list[Any]  # places in the R*Tree: name, and which of its instances it is
+    places_added: list[Any]  # and its box
+
+
+def rows(values: list[Any], size: int) -> Iterator[tuple[Any, ...]]:
+    """So many values at a time."""
+    return zip(*[iter(values)] * size, strict=True)
 
 
 _NO_ATTRIBUTES: Final[Attributes] = {}
@@ -172,7 +179,7 @@ def _compare_all(found: Difference, old: Attributes, new: Attributes) -> None:
         if known is None:
             fact = scalar_fact(instances)
             if fact is not None:  # as nearly always
-                found.added.append((name, *fact))
+                found.added.extend((name, *fact))
             else:
                 _compare(found, name, (), instances)
         elif known is not instances and not _is_same_scalar(known, instances):
@@ -180,8 +187,8 @@ def _compare_all(found: Difference, old: Attributes, new: Attributes) -> None:
             if was is None or fact is None:
                 _compare(found, name, known, instances)
             elif was != fact:
-                found.dropped.append((name, *was[:2]))
-                found.added.append((name, *fact))
+                found.dropped.extend((name, *was[:2]))
+                found.added.extend((name, *fact))
     for name, known in old.items():
         if name not in new:
             _compare(found, name, known, ())
@@ -207,10 +214,18 @@ def _is_same_scalar(known: list[Instance], instances: list[Instance]) -> bool:
 def _compare(found: Difference, name: str, known: Sequence[Instance], instances: Sequence[Instance]) -> None:
     was, was_in = _rows(known)
     is_, is_in = _rows(instances)
-    found.dropped.extend((name, *fact) for fact, shape in was.items() if is_.get(fact) != shape)
-    found.added.extend((name, *fact, shape) for fact, shape in is_.items() if was.get(fact) != shape)
-    found.places_dropped.extend((name, i) for i, box in was_in.items() if is_in.get(i) != box)
-    found.places_added.extend((name, i, box) for i, box in is_in.items() if was_in.get(i) != box)
+    for fact, shape in was.items():
+        if is_.get(fact) != shape:
+            found.dropped.extend((name, *fact))
+    for fact, shape in is_.items():
+        if was.get(fact) != shape:
+            found.added.extend((name, *fact, shape))
+    for i, box in was_in.items():
+        if is_in.get(i) != box:
+            found.places_dropped.extend((name, i))
+    for i, box in is_in.items():
+        if was_in.get(i) != box:
+            found.places_added.extend((name, i, box))
 
 
 def _rows(instances: Sequence[Instance]) -> tuple[dict[tuple[int, Any], int], dict[int, Box]]:
@@ -232,18 +247,18 @@ def _rows(instances: Sequence[Instance]) -> tuple[dict[tuple[int, Any], int], di
 def stage_difference(writer: Writer, n: int, type_set: int, change: Difference) -> None:
     """The index rows of entity number `n`, which has these types now."""
     names, stage = writer.names, writer.stage
-    for name, kind, value in change.dropped:
+    for name, kind, value in rows(change.dropped, 3):
         stage.drop_fact(((names.get(name) or writer.name_id(name)) * KINDS + kind, n, value))
     added = stage.facts_added
-    for name, kind, value, shape in change.added:
+    for name, kind, value, shape in rows(change.added, 4):
         key = (names.get(name) or writer.name_id(name)) * KINDS + kind
         added[key, n, value] = key, n, value, type_set, shape
-    for name, i in change.places_dropped:
+    for name, i in rows(change.places_dropped, 2):
         name_id = writer.name_id(name)
         id_ = _place_id(n, name_id, i)
         stage.drop_place(id_)
         stage.drop_fact((name_id * KINDS + PLACE, n, _NUMBER.pack(id_)))
-    for name, i, (west, south, east, north) in change.places_added:
+    for name, i, (west, south, east, north) in rows(change.places_added, 3):
         name_id = writer.name_id(name)
         id_ = _place_id(n, name_id, i)
         stage.places_added[id_] = id_, west, east, south, north, n, name_id

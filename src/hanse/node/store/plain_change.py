@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hanse.ngsild.entity import NULL, VALUE_MEMBER
-from hanse.node.store.indexing import Difference, difference, scalar_fact
+from hanse.node.store.indexing import Difference, difference, rows, scalar_fact
 from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from hanse.ngsild.entity import Change, Entity, Instance, Kind
 
 # an attribute's name, datasetId, instanceId ("": none yet), when it was observed, created and deleted, and the instance in JSON
-Told: TypeAlias = tuple[str, str, str, int | None, int, int, bytes]
+_Told: TypeAlias = tuple[str, str, str, int | None, int, int, bytes]
+
+TOLD: Final = 7  # values
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -41,8 +43,8 @@ class PlainChange(NamedTuple):
     created_at: str
     modified_at: str
     expires_at: str | None
-    attributes: list[tuple[str, bytes]] | None  # each with its instances in JSON, and commas between them; None: the entity ends
-    told: list[Told]  # to history
+    attributes: list[Any] | None  # name, and its instances in JSON with commas between them; None: the entity ends
+    told: list[Any]  # to history: `_Told`, one value after the other
     indexed: tuple[list[Any], ...]  # a `Difference`
 
     def document(self) -> bytes:
@@ -52,7 +54,7 @@ class PlainChange(NamedTuple):
                 id=self.id,
                 types=self.types,
                 scopes=self.scopes,
-                attributes={name: Raw(b"[%b]" % instances) for name, instances in self.attributes or ()},
+                attributes={name: Raw(b"[%b]" % instances) for name, instances in rows(self.attributes or [], 2)},
                 created_at=self.created_at,
                 modified_at=self.modified_at,
                 expires_at=self.expires_at,
@@ -74,7 +76,7 @@ class _Document(Struct, kw_only=True, omit_defaults=True, gc=False):
 
 def plain_change(change: Change, operation: str) -> PlainChange:
     before, after, entity = change.before, change.after, change.entity
-    attributes: list[tuple[str, bytes]] | None = None
+    attributes: list[Any] | None = None
     if before is None and after is not None and (begun := _begun(after, to_us(change.at) or 0)) is not None:
         attributes, told, indexed = begun
     else:
@@ -101,47 +103,47 @@ def plain_change(change: Change, operation: str) -> PlainChange:
     )
 
 
-def _begun(entity: Entity, at_us: int) -> tuple[list[tuple[str, bytes]], list[Told], Difference] | None:
+def _begun(entity: Entity, at_us: int) -> tuple[list[Any], list[Any], Difference] | None:
     """All of a new entity whose attributes are as nearly all are, in one go; None: look closer."""
-    attributes: list[tuple[str, bytes]] = []
-    told: list[Told] = []
-    facts: list[tuple[str, int, Any, int]] = []
+    attributes: list[Any] = []
+    told: list[Any] = []
+    facts: list[Any] = []
     for name, instances in entity.attributes.items():
         fact = scalar_fact(instances)
         if fact is None:
             return None
         data = _encode(instances[0])
-        attributes.append((name, data))
-        told.append(_told_of(name, instances[0], at_us, data))
-        facts.append((name, *fact))
+        attributes += (name, data)
+        told += _told_of(name, instances[0], at_us, data)
+        facts += (name, *fact)
     return attributes, told, Difference([], facts, [], [])
 
 
-def _in_json(entity: Entity, known: dict[int, bytes]) -> list[tuple[str, bytes]]:
+def _in_json(entity: Entity, known: dict[int, bytes]) -> list[Any]:
     """The attributes of an entity; `known` gets each of their instances, by its identity."""
-    attributes: list[tuple[str, bytes]] = []
+    attributes: list[Any] = []
     for name, instances in entity.attributes.items():
         some = []
         for instance in instances:
             data = known[id(instance)] = _encode(instance)
             some.append(data)
-        attributes.append((name, b",".join(some)))
+        attributes += (name, b",".join(some))
     return attributes
 
 
-def _told(change: Change, known: dict[int, bytes]) -> list[Told]:
+def _told(change: Change, known: dict[int, bytes]) -> list[Any]:
     at_us = to_us(change.at) or 0
-    told: list[Told] = []
+    told: list[Any] = []
     for name, instance, was in _instances(change):
         if instance is not None:
-            told.append(_told_of(name, instance, at_us, known.get(id(instance)) or _encode(instance)))
+            told += _told_of(name, instance, at_us, known.get(id(instance)) or _encode(instance))
         elif was is not None:
             gone = _gone(was)
-            told.append((name, gone.get("datasetId", NO_TEXT), NO_TEXT, NEVER, at_us, at_us, _encode(gone)))
+            told += (name, gone.get("datasetId", NO_TEXT), NO_TEXT, NEVER, at_us, at_us, _encode(gone))
     return told
 
 
-def _told_of(name: str, instance: Instance, at_us: int, data: bytes) -> Told:
+def _told_of(name: str, instance: Instance, at_us: int, data: bytes) -> _Told:
     get = instance.get
     observed_at, created_at = get("observedAt"), get("createdAt")
     observed_us = to_us(observed_at) if observed_at else NEVER

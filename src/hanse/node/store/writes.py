@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from hanse.ngsild.entity import decode_entity
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
-from hanse.node.store.indexing import Difference, difference, stage_difference
+from hanse.node.store.indexing import Difference, difference, rows, stage_difference
 from hanse.node.store.instance_ids import key_of, new_keys
-from hanse.node.store.plain_change import PlainChange, plain_change
+from hanse.node.store.plain_change import TOLD, PlainChange, plain_change
 from hanse.node.store.staging import NEVER, NO_TEXT
 from hanse.node.store.times import to_us
 
@@ -142,9 +142,9 @@ def _note_past(connection: Writer, change: PlainChange, n: int, type_set: int, *
         stage.history.append((stage.next_seq(connection), *scopes_row(connection, n, scopes, change.at)))
     seq = stage.next_seq(connection)
     log_scopes = scopes_text if change.scopes else NO_TEXT
-    stage.log.append((at_us, change.kind, change.operation, change.id, type_set, log_scopes, len(change.told), seq))
+    stage.log.append((at_us, change.kind, change.operation, change.id, type_set, log_scopes, len(change.told) // TOLD, seq))
     keys, names, history = new_keys(), connection.names, stage.history
-    for name, dataset, instance_id, observed_us, created_us, deleted_us, data in change.told:
+    for name, dataset, instance_id, observed_us, created_us, deleted_us, data in rows(change.told, TOLD):
         number = names.get(name) or connection.name_id(name)
         key = key_of(instance_id) if instance_id else next(keys)
         history.append((seq, n, number, dataset, key, observed_us, created_us, at_us, deleted_us, data))
