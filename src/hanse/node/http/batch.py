@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hanse.node.store import Write
     from hanse.node.tenant import Applied
 
-LOOKED_UP_AT_ONCE: Final = 250  # entities
+LOOKED_UP_AT_ONCE: Final = 64  # entities: more would leave the caches again before their turn
 BATCH_HEADER: Final = "hanse-batch"  # a batch that may be sent again: see `hanse.node.batch_keys`
 
 Operation: TypeAlias = "Callable[[Entity | None], Change | Outcome | None]"
