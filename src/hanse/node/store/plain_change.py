@@ -1,8 +1,7 @@
 """A change of an entity in plain values: what the tables will say of it.
 
-It is made where the change is accepted, and at once, while what it is about is at hand: a batch later that would have left the
-processor's caches, and would have been held in memory all the while. So it can go to another process as it is, and whoever writes
-it there has nothing of it to look at again.
+Whoever writes it has nothing of it to look at again. Of a batch it is made where the change is accepted, and at once, while what
+it is about is at hand: soon that would have left the processor's caches, and would be held in memory all the while.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from hanse.node.store.log import LogRecord, read_records
 from hanse.node.store.schema import StoreError
 from hanse.node.store.search import Found, Searcher
 from hanse.node.store.times import now_us, to_us
-from hanse.node.store.writes import Write
+from hanse.node.store.writes import SaveChange, Write
 
 if TYPE_CHECKING:
     from hanse.node.lake import Question, TenantLake
@@ -71,6 +71,7 @@ class Store:
         self._recent: OrderedDict[str, Entity] = OrderedDict()
         self._absent: set[str] = set()  # of those that were looked up last: they are not there
         self._found: dict[str, Entity] = {}  # and these are
+        self._coming: set[str] = set()  # all of them
         self._passed: OrderedDict[str, None] = OrderedDict()  # ids that were looked up lately, once
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
@@ -142,6 +143,10 @@ class Store:
         """All of them or none; the future is done when they are durable, with what one of them has to tell, if anything.
         Raises TooManyPending.
         """
+        if self._coming:
+            for write in writes:
+                if isinstance(write, SaveChange) and write.id in self._coming:  # it is one of many
+                    write.make_plain()
         return self._committer.submit(writes)
 
     def _settled(self, id_: str, entity: Entity | None) -> None:
@@ -208,9 +213,11 @@ class Store:
         """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer.
 
         Where a great many come by, each once, they are not remembered: to keep them decoded would cost more than to decode them.
+        Their changes are made plain here, for whoever writes them has more to do than this process.
         """
         recent, overlay = self._recent, self._committer.overlay
-        self._absent = absent = {id_ for id_ in ids if id_ not in recent and id_ not in overlay}
+        self._coming = coming = set(ids)
+        self._absent = absent = {id_ for id_ in coming if id_ not in recent and id_ not in overlay}
         self._found = found = {}
         if not absent:
             return

@@ -27,23 +27,37 @@ class Write(Protocol):
 
 
 class SaveChange:
-    """An accepted change of one entity: its state, its index rows, its history and its log record."""
+    """An accepted change of one entity: its state, its index rows, its history and its log record.
 
-    __slots__ = ("after", "id", "plain")
+    It is made plain where it is written, unless somebody has it done before (`make_plain`).
+    """
+
+    __slots__ = ("after", "change", "id", "operation", "plain")
 
     def __init__(self, change: Change, operation: str) -> None:
         self.id = change.entity.id
         self.after = change.after  # known only where the change was accepted
-        self.plain = plain_change(change, operation)
+        self.change: Change | None = change
+        self.operation = operation
+        self.plain: PlainChange | None = None
 
     @classmethod
     def of(cls, plain: PlainChange) -> SaveChange:
         made = cls.__new__(cls)
-        made.id, made.after, made.plain = plain.id, None, plain
+        made.id, made.operation, made.plain = plain.id, plain.operation, plain
+        made.after = made.change = None
         return made
 
+    def make_plain(self) -> PlainChange:
+        """At once, while what it is about is at hand; the state before is not kept any longer."""
+        if self.plain is None:
+            assert self.change is not None
+            self.plain = plain_change(self.change, self.operation)
+            self.change = None
+        return self.plain
+
     def apply(self, connection: Writer, /) -> None:
-        change = self.plain
+        change = self.make_plain()
         id_, ends = change.id, change.attributes is None
         if (change.was is None or ends) and id_ in connection.stage.ids:
             connection.flush()  # one life of an entity after the other
