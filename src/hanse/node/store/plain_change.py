@@ -73,7 +73,8 @@ class _Document(Struct, kw_only=True, omit_defaults=True, gc=False):
     expires_at: str | None = None
 
 
-def plain_change(change: Change, operation: str) -> PlainChange:
+def plain_change(change: Change, operation: str, *, with_attributes: bool = True) -> PlainChange:
+    """`with_attributes`: so that `document` can be asked for."""
     before, after, entity = change.before, change.after, change.entity
     attributes: list[Any] | None = None
     if before is None and after is not None and (begun := _begun(after, to_us(change.at) or 0)) is not None:
@@ -81,7 +82,7 @@ def plain_change(change: Change, operation: str) -> PlainChange:
     else:
         known: dict[int, bytes] = {}
         if after is not None:
-            attributes = _in_json(after, known)
+            attributes = _in_json(after, known) if with_attributes else []
         told, indexed = _told(change, known), difference(before, after)
     return PlainChange(
         entity.id,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 from msgspec import Struct
 
-from hanse.ngsild.entity import decode_entity
+from hanse.ngsild.entity import decode_entity, encode_entity
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import Difference, difference, rows, stage_difference
 from hanse.node.store.instance_ids import key_of, new_keys
@@ -29,7 +29,7 @@ class Write(Protocol):
 class SaveChange:
     """An accepted change of one entity: its state, its index rows, its history and its log record.
 
-    It is made plain where it is written, unless somebody has it done before (`make_plain`).
+    It is made plain where it is written, unless somebody has done so before (`make_plain`).
     """
 
     __slots__ = ("after", "change", "id", "operation", "plain")
@@ -57,7 +57,7 @@ class SaveChange:
         return self.plain
 
     def apply(self, connection: Writer, /) -> None:
-        change = self.make_plain()
+        change = self.plain or plain_change(cast("Change", self.change), self.operation, with_attributes=False)
         id_, ends = change.id, change.attributes is None
         if (change.was is None or ends) and id_ in connection.stage.ids:
             connection.flush()  # one life of an entity after the other
@@ -68,7 +68,7 @@ class SaveChange:
         connection.stage.ids.add(id_)
         type_set = connection.type_set(change.types)
         if not ends:
-            n = _put(connection, row, change, type_set)
+            n = _put(connection, row, change, type_set, change.document() if self.after is None else encode_entity(self.after))
         elif row is not None:
             n = _end(connection, row, change)
         else:
@@ -76,10 +76,9 @@ class SaveChange:
         _note_past(connection, change, n, type_set, begins=change.begins or row is None)
 
 
-def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_set: int) -> int:
+def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_set: int, document: bytes) -> int:
     """Stage the entity's own row, and what indexes say of it; gives its number."""
-    stage, document = connection.stage, change.document()
-    index = Difference(*change.indexed)
+    stage, index = connection.stage, Difference(*change.indexed)
     expires_us: int | None = NEVER
     if change.expires_at:
         expires_us = to_us(change.expires_at)
