@@ -13,7 +13,7 @@ from typing import Final
 
 from hanse.node.store.connection import Writer, open_checkpointer
 
-ROWS_BETWEEN: Final = 25_000  # changed rows after which copying is worth it: pages that change often are copied once
+ROWS_BETWEEN: Final = 40_000  # changed rows after which copying is worth it: pages that change often are copied once
 PAGES_WORTH_IT: Final = 1_000  # in the log, for it to begin anew
 
 

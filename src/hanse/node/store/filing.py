@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from hanse.node.store.inserting import Insert, Row
+from hanse.node.store.inserting import Insert, Row, flat
 
 if TYPE_CHECKING:
     import sqlite3
@@ -64,28 +64,27 @@ def unfiled(connection: sqlite3.Connection) -> Unfiled:
     return Unfiled(*connection.execute(_UNFILED).fetchone())
 
 
-def write_facts(connection: Writer, dropped: Collection[FactKey], added: Collection[Row], changes: int) -> None:
-    """What so many changes take away and then add; in a transaction of the caller's."""
+def write_facts(connection: Writer, dropped: Collection[FactKey], added: Collection[Row], new: list[Any], changes: int) -> None:
+    """What so many changes take away and then add; in a transaction of the caller's. `new`: values of rows of new entities."""
     upto, _, changed = unfiled(connection)
     if dropped:
         ordered = sorted(dropped)
         filed = [fact for fact in ordered if fact[1] <= upto]
         if filed:
             connection.executemany(_DROP, filed)
-            _DROPPED.run(connection, filed)
+            _DROPPED.run(connection, flat(filed))
             changed += len(filed)
         if len(filed) < len(ordered):
             connection.executemany(_DROP_NEW, [fact for fact in ordered if fact[1] > upto])
             connection.facts_new -= len(ordered) - len(filed)
     if added:
-        new = [row for row in added if row[1] > upto]
-        _ADD_NEW.run(connection, new)
-        connection.facts_new += len(new)
-        if len(new) < len(added):
-            rows = sorted([row for row in added if row[1] <= upto], key=itemgetter(0))  # neighbours together
-            _ADD.run(connection, rows)
-            _ADDED.run(connection, [row[:3] for row in rows])
-            changed += len(rows)
+        rows = sorted([row for row in added if row[1] <= upto], key=itemgetter(0))  # neighbours together
+        _ADD.run(connection, flat(rows))
+        _ADDED.run(connection, flat(row[:3] for row in rows))
+        changed += len(rows)
+        new = [*flat(row for row in added if row[1] > upto), *new]
+    _ADD_NEW.run(connection, new)
+    connection.facts_new += len(new) // _ADD_NEW.width
     new_max, changed_max = (CALM_NEW_MAX, CALM_CHANGED_MAX) if changes <= CALM else (NEW_MAX, CHANGED_MAX)
     if connection.facts_new >= new_max or changed >= changed_max:
         file_facts(connection)
@@ -97,7 +96,7 @@ def file_facts(connection: Writer) -> None:
     if waiting.changed:
         became = connection.execute(_CHANGED).fetchall()
         connection.executemany(_DROP_BY_VALUE, [row[:3] for row in became if not row[3]])
-        _ADD_BY_VALUE.run(connection, [row[:3] for row in became if row[3]])
+        _ADD_BY_VALUE.run(connection, flat(row[:3] for row in became if row[3]))
         connection.execute("DELETE FROM facts_changed")
     if waiting.new:
         connection.execute(_FILE_NEW)

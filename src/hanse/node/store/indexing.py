@@ -244,15 +244,18 @@ def _rows(instances: Sequence[Instance]) -> tuple[dict[tuple[int, Any], int], di
     return found, somewhere
 
 
-def stage_difference(writer: Writer, n: int, type_set: int, change: Difference) -> None:
-    """The index rows of entity number `n`, which has these types now."""
+def stage_difference(writer: Writer, n: int, type_set: int, change: Difference, *, is_new: bool = False) -> None:
+    """The index rows of entity number `n`, which has these types now; `is_new`: it had none."""
     names, stage = writer.names, writer.stage
     for name, kind, value in rows(change.dropped, 3):
         stage.drop_fact(((names.get(name) or writer.name_id(name)) * KINDS + kind, n, value))
-    added = stage.facts_added
+    added, created = stage.facts_added, stage.facts_created
     for name, kind, value, shape in rows(change.added, 4):
         key = (names.get(name) or writer.name_id(name)) * KINDS + kind
-        added[key, n, value] = key, n, value, type_set, shape
+        if is_new:
+            created += (key, n, value, type_set, shape)
+        else:
+            added[key, n, value] = key, n, value, type_set, shape
     for name, i in rows(change.places_dropped, 2):
         name_id = writer.name_id(name)
         id_ = _place_id(n, name_id, i)

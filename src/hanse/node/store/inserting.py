@@ -1,4 +1,7 @@
-"""Inserting many rows with one statement: what a statement costs by itself is then shared by them."""
+"""Inserting many rows with one statement: what a statement costs by itself is then shared by them.
+
+Rows are lists of values, one after the other: to make a tuple of each, and one of all again, would cost as much as the insertion.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -18,12 +21,19 @@ ROWS_AT_ONCE: Final = (32, 8, 1)
 
 class Insert:
     def __init__(self, into: str, row: str, conflict: str = "") -> None:
-        self._statements = [(size, f"INSERT INTO {into} VALUES {', '.join([row] * size)} {conflict}") for size in ROWS_AT_ONCE]
+        self.width = row.count("?")  # values of a row
+        self._statements = [
+            (size * self.width, f"INSERT INTO {into} VALUES {', '.join([row] * size)} {conflict}") for size in ROWS_AT_ONCE
+        ]
 
-    def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    def run(self, connection: sqlite3.Connection, values: list[Any]) -> None:
         at = 0
         for size, statement in self._statements:
-            end = len(rows) - (len(rows) - at) % size
+            end = len(values) - (len(values) - at) % size
             if at < end:
-                connection.executemany(statement, [tuple(chain.from_iterable(rows[i : i + size])) for i in range(at, end, size)])
+                connection.executemany(statement, [values[i : i + size] for i in range(at, end, size)])
                 at = end
+
+
+def flat(rows: Iterable[Row]) -> list[Any]:
+    return list(chain.from_iterable(rows))

@@ -7,7 +7,7 @@ transaction of the batch. Whatever reads these tables through the writer, or wri
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -59,9 +59,13 @@ _ADD_LOG: Final = Insert(
 
 
 class Stage(Struct):
+    """What is inserted are values, row by row, one after the other."""
+
     ids: set[str] = set()  # of the entities that are staged
-    created: dict[int, Row] = {}  # by number
-    updated: dict[int, Row] = {}
+    created: list[Any] = []  # entities
+    first_created: int = 1 << 62  # their first number
+    facts_created: list[Any] = []  # and theirs
+    updated: dict[int, Row] = {}  # by number
     retyped: dict[int, int] = {}
     deleted: list[tuple[int]] = []
     facts_dropped: set[FactKey] = set()
@@ -71,40 +75,33 @@ class Stage(Struct):
     scopes_dropped: set[tuple[str, int]] = set()
     scopes_added: set[tuple[str, int]] = set()
     ended: list[tuple[int, str]] = []  # pasts that end
-    begun: list[Row] = []  # pasts that begin, or whose types or scopes change
-    history: list[Row] = []  # with their numbers
-    log: list[Row] = []
+    begun: list[Any] = []  # pasts that begin, or whose types or scopes change
+    history: list[Any] = []  # with their numbers
+    log: list[Any] = []
     first_seq: int = 0  # the number of the first row of `history`; 0: not asked for yet
 
     def next_seq(self, connection: sqlite3.Connection) -> int:
         """The number of the next row of history. Asked first when nothing is staged: what is written is all there is then."""
         if not self.first_seq:
             self.first_seq = connection.execute(LAST_SEQ).fetchone()[0] + 1
-        return self.first_seq + len(self.history)
+        return self.first_seq + len(self.history) // _ADD_HISTORY.width
 
     def create(self, n: int, row: Row) -> None:
-        self.created[n] = row
+        """An entity; before anything else happens to it, this has to be written."""
+        self.created += row
+        self.first_created = min(self.first_created, n)
 
     def update(self, n: int, values: Row) -> None:
         """`values`: modified_at, expires_us, document."""
-        made = self.created.get(n)
-        if made is None:
-            self.updated[n] = values
-        else:
-            self.created[n] = (*made[:4], *values)
+        self.updated[n] = values
 
     def retype(self, n: int, type_set: int) -> None:
-        made = self.created.get(n)
-        if made is None:
-            self.retyped[n] = type_set
-        else:
-            self.created[n] = (*made[:2], type_set, *made[3:])
+        self.retyped[n] = type_set
 
     def delete(self, n: int) -> None:
-        if self.created.pop(n, None) is None:
-            self.updated.pop(n, None)
-            self.retyped.pop(n, None)
-            self.deleted.append((n,))
+        self.updated.pop(n, None)
+        self.retyped.pop(n, None)
+        self.deleted.append((n,))
 
     def drop_fact(self, fact: FactKey) -> None:
         if self.facts_added.pop(fact, None) is None:
@@ -125,12 +122,13 @@ class Stage(Struct):
         if self.deleted:
             many(_DELETE, self.deleted)
         if self.created:
-            _CREATE.run(connection, list(self.created.values()))
+            _CREATE.run(connection, self.created)
         if self.updated:
             many(_UPDATE, [(*values, n) for n, values in sorted(self.updated.items())])
         if self.retyped:
             many(_RETYPE, [(type_set, n) for n, type_set in self.retyped.items()])
-        write_facts(connection, self.facts_dropped, self.facts_added.values(), len(self.log))
+        changes = len(self.log) // _ADD_LOG.width
+        write_facts(connection, self.facts_dropped, self.facts_added.values(), self.facts_created, changes)
         if self.places_dropped:
             many(_DROP_PLACE, [(id_,) for id_ in self.places_dropped])
         if self.places_added:

@@ -62,9 +62,12 @@ class SaveChange:
         if (change.was is None or ends) and id_ in connection.stage.ids:
             connection.flush()  # one life of an entity after the other
         row = connection.row(id_, is_new=change.was is None)
-        if row is not None and row.modified_at != change.was:
-            _sweep(connection, id_)
-            row = None
+        if row is not None:
+            if row.n >= connection.stage.first_created:
+                connection.flush()
+            if row.modified_at != change.was:
+                _sweep(connection, id_)
+                row = None
         connection.stage.ids.add(id_)
         type_set = connection.type_set(change.types)
         if not ends:
@@ -98,7 +101,7 @@ def _put(connection: Writer, row: EntityRow | None, change: PlainChange, type_se
             for scope in change.scopes_before:
                 stage.drop_scope((scope, n))
             stage.scopes_added.update((scope, n) for scope in change.scopes)
-    stage_difference(connection, n, type_set, index)
+    stage_difference(connection, n, type_set, index, is_new=row is None)
     connection.keep_row(change.id, EntityRow(n, type_set, change.modified_at))
     if len(document) > RECENT_BYTES_MAX:
         connection.large.add(change.id)
@@ -148,19 +151,19 @@ def _note_past(connection: Writer, change: PlainChange, n: int, type_set: int, *
     else:
         scopes = change.scopes
         if begins:
-            stage.begun.append((n, change.id, _encode(change.types).decode(), scopes_text, at_us, at_us))
+            stage.begun += (n, change.id, _encode(change.types).decode(), scopes_text, at_us, at_us)
     if scopes != change.scopes_before:
         from hanse.node.store.history_writes import scopes_row  # which makes its rows as this module does
 
-        stage.history.append((stage.next_seq(connection), *scopes_row(connection, n, scopes, change.at)))
+        stage.history += (stage.next_seq(connection), *scopes_row(connection, n, scopes, change.at))
     seq = stage.next_seq(connection)
     log_scopes = scopes_text if change.scopes else NO_TEXT
-    stage.log.append((at_us, change.kind, change.operation, change.id, type_set, log_scopes, len(change.told) // TOLD, seq))
+    stage.log += (at_us, change.kind, change.operation, change.id, type_set, log_scopes, len(change.told) // TOLD, seq)
     keys, names, history = new_keys(), connection.names, stage.history
     for name, dataset, instance_id, observed_us, created_us, deleted_us, data in rows(change.told, TOLD):
         number = names.get(name) or connection.name_id(name)
         key = key_of(instance_id) if instance_id else next(keys)
-        history.append((seq, n, number, dataset, key, observed_us, created_us, at_us, deleted_us, data))
+        history += (seq, n, number, dataset, key, observed_us, created_us, at_us, deleted_us, data)
         seq += 1
 
 
