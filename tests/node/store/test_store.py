@@ -34,6 +34,7 @@ from hanse.node.store import (
     Writer,
     upkeep,
 )
+from hanse.node.store import store as store_module
 
 A = DEFAULT_VOCAB + "a"
 
@@ -186,13 +187,16 @@ def test_what_was_looked_up_and_not_there_is_there_when_it_is_created() -> None:
     asyncio.run(run())
 
 
-def test_an_entity_that_is_looked_up_again_is_remembered() -> None:
+def test_an_entity_that_is_looked_up_again_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "RECENT_MAX", 1)
+
     async def run() -> None:
         async with opened() as store:
-            new = entity()
+            new, first = entity(), entity("urn:first")
+            await store.submit(created(first))
             store.look_up([new.id])
             await store.submit(created(new))
-            assert not store._recent  # it came by, and may have been one of a great many
+            assert store._recent == {first.id: first}  # the other came by, and may have been one of a great many
             store.look_up([new.id])
             assert store._recent == {new.id: new}
             change = updated(new, 2)

@@ -153,9 +153,10 @@ class Store:
         """A change is durable: what was remembered of the entity is out of date. None: do not remember it."""
         self._absent.discard(id_)
         self._found.pop(id_, None)
-        if entity is None or (id_ in self._passed and id_ not in self._recent):
-            self._recent.pop(id_, None)
-        else:
+        recent = self._recent
+        if entity is None:
+            recent.pop(id_, None)
+        elif id_ in recent or len(recent) < RECENT_MAX or id_ not in self._passed:
             self._remember(id_, entity)
 
     def _remember(self, id_: str, entity: Entity) -> None:
@@ -212,7 +213,8 @@ class Store:
     def look_up(self, ids: Iterable[str]) -> None:
         """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer.
 
-        Where a great many come by, each once, they are not remembered: to keep them decoded would cost more than to decode them.
+        Where a great many come by, each once, they take nobody's place in what is remembered: to keep them decoded would cost more
+        than to decode them.
         Their changes are made plain here, for whoever writes them has more to do than this process.
         """
         recent, overlay = self._recent, self._committer.overlay
