@@ -213,9 +213,8 @@ class Store:
     def look_up(self, ids: Iterable[str]) -> None:
         """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer.
 
-        Where a great many come by, each once, they take nobody's place in what is remembered: to keep them decoded would cost more
-        than to decode them.
-        Their changes are made plain here, for whoever writes them has more to do than this process.
+        Where a great many come by, each once, they take nobody's place in what is remembered: to keep them decoded would cost
+        more than to decode them. Their changes are made plain here, for whoever writes them has more to do than this process.
         """
         recent, overlay = self._recent, self._committer.overlay
         self._coming = coming = set(ids)
