@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from hanse.ngsild.entity import Change, Entity
 from hanse.ngsild.query import EntityQuery
-from hanse.node.store import SaveChange, Store, discovery, filing
+from hanse.node.store import SaveChange, Store, Writer, discovery, filing
 from hanse.node.store.connection import open_writer
 from hanse.node.store.filing import CALM_CHANGED_MAX, CALM_NEW_MAX, unfiled
+from hanse.node.store.history import purge
 from hanse.node.store.indexing import BOOLEAN, INSTANT, NUMBER, OTHER, TEXT, TEXT_MAX, facts, moment_key
 
 values = st.one_of(
@@ -209,6 +211,48 @@ def test_facts_are_filed_when_nobody_writes() -> None:
 def _numbered(number: int) -> SaveChange:
     entity = Entity(id=f"urn:x:{number}", types=("T",), attributes={"urn:n": [{"type": "Property", "value": number}]})
     return SaveChange(Change("created", "2020-01-01T00:00:00Z", None, entity), "create")
+
+
+def test_an_entity_that_comes_after_all_trace_of_a_filed_one_is_gone_is_found_by_what_it_is_now(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = Store.open(tmp_path)
+        one, two = _numbered(1), _numbered(2)
+        await store.submit(one, two)
+        await store.submit(filing.FileFacts())
+        await store.submit(SaveChange(Change("deleted", "2020-01-02T00:00:00Z", two.after, None), "delete"))
+        await store.submit(_EmptyLog())
+        await store.close()
+        store = Store.open(tmp_path)
+        try:
+            new = _numbered(5)
+            await store.submit(new)
+            state = new.after
+            for value in (6, 5, 7):
+                assert state is not None
+                attributes = {"urn:n": [{"type": "Property", "value": value}]}
+                after = Entity(id=state.id, types=("T",), attributes=attributes, modified_at=str(value))
+                await store.submit(SaveChange(Change("updated", "2020-01-02T00:00:00Z", state, after), "update"))
+                found = {number: await store.ids(EntityQuery(q=f"urn:n=={number}")) for number in range(8)}
+                assert {number: ids for number, ids in found.items() if ids} == {1: ["urn:x:1"], value: ["urn:x:5"]}
+                state = after
+            await store.submit(filing.FileFacts())
+            await store.submit(SaveChange(Change("deleted", "2020-01-03T00:00:00Z", state, None), "delete"))
+            assert await store.ids(EntityQuery(q="urn:n>1")) == []
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+class _EmptyLog(Struct, frozen=True):
+    """What is left of the past when the log has been trimmed."""
+
+    def apply(self, connection: Writer, /) -> None:
+        connection.flush()
+        connection.execute("DELETE FROM log WHERE offset < (SELECT max(offset) FROM log)")
+        connection.execute("UPDATE log SET first_seq = 1000000")
+        purge(connection, 1_000)
+        assert connection.execute("SELECT max(n) FROM temporal_entities").fetchone() == (1,)
 
 
 def test_a_store_that_is_closed_when_its_loop_is_gone_writes_everything(tmp_path: Path) -> None:

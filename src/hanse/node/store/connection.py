@@ -34,9 +34,10 @@ class EntityRow(NamedTuple):
 
 
 _ROW: Final = "SELECT n, type_set, modified_at FROM entities WHERE id = ?"
-# no life has a number that there are instances of already
+# no life has a number that there are instances of already, and no entity one up to which facts are filed
 _NEXT: Final = """SELECT 1 + max(coalesce((SELECT max(n) FROM entities), 0), coalesce((SELECT max(n) FROM temporal_entities), 0),
-    coalesce((SELECT max(n) FROM past_ended), 0), coalesce((SELECT max(life) FROM instances), 0))"""
+    coalesce((SELECT max(n) FROM past_ended), 0), coalesce((SELECT max(life) FROM instances), 0),
+    (SELECT upto FROM facts_filed))"""
 _LIFE: Final = """SELECT coalesce((SELECT n FROM temporal_entities WHERE id = ?1 AND deleted_us IS NULL),
     (SELECT n FROM entities WHERE id = ?1))"""
 
