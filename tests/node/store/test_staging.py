@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from hanse.ngsild.entity import Change, Entity, now_text
+from hanse.node.settings import StoreSection
 from hanse.node.store import SaveChange, Writer, connection
 from hanse.node.store.connection import open_writer
 from hanse.node.store.history import ensure
+from hanse.node.store.history_writes import AddInstances
 from hanse.node.store.schema import migrate
+from hanse.node.store.upkeep import EVERY_WRITES, Upkeep
 
 
 @pytest.fixture
@@ -79,3 +82,15 @@ def test_what_is_staged_is_remembered_however_little_is(writer: Writer, monkeypa
     writer.flush()
     assert writer.execute("SELECT id FROM entities ORDER BY n").fetchall() == [(entity.id,) for entity in entities]
     assert writer.execute("SELECT value FROM facts_new ORDER BY entity").fetchall() == [(2,), (1,), (1,), (1,)]
+
+
+def test_what_is_old_goes_even_if_all_that_was_there_has_gone_before(writer: Writer) -> None:
+    old = "2020-01-01T00:00:00Z"
+    upkeep = Upkeep(StoreSection(history_days=1))
+    for _ in range(3):
+        for number in range(3):
+            instances = {"a": [{"type": "Property", "value": number}]}
+            AddInstances("urn:x:1", ("T",), instances, old).apply(writer)
+        for _ in range(2):
+            upkeep(writer, EVERY_WRITES)
+        assert writer.execute("SELECT count(*) FROM instances").fetchone() == (0,)

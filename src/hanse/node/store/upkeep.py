@@ -53,6 +53,9 @@ class Upkeep:
             "WHERE seq > ? ORDER BY seq LIMIT ?",
             (self._looked_at, rows),
         ).fetchall()
+        if not seen:
+            (newest,) = writer.execute("SELECT coalesce(max(seq), 0) FROM instances").fetchone()
+            self._looked_at = min(self._looked_at, newest)  # if all are gone, numbers may begin anew
         scope = writer.name_id(SCOPE)
         gone = [row for row in seen if row[1] < old and row[4] != scope]
         if gone:
