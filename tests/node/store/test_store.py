@@ -187,21 +187,27 @@ def test_what_was_looked_up_and_not_there_is_there_when_it_is_created() -> None:
     asyncio.run(run())
 
 
-def test_an_entity_that_is_looked_up_again_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "RECENT_MAX", 1)
+def test_what_comes_by_takes_nobodys_place_among_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "RECENT_MAX", 2)
 
     async def run() -> None:
         async with opened() as store:
-            new, first = entity(), entity("urn:first")
-            await store.submit(created(first))
-            store.look_up([new.id])
-            await store.submit(created(new))
-            assert store._recent == {first.id: first}  # the other came by, and may have been one of a great many
-            store.look_up([new.id])
-            assert store._recent == {new.id: new}
-            change = updated(new, 2)
+            one, two, three = (entity(f"urn:x:{number}") for number in range(3))
+            await store.submit(created(one))
+            store.look_up([two.id])
+            await store.submit(created(two))
+            assert store._recent == {one.id: one, two.id: two}  # there was room
+            store.look_up([one.id, three.id])
+            change = updated(one, 2)
+            await store.submit(created(three))
             await store.submit(change)
-            assert store._recent == {new.id: change.after}
+            assert store._recent == {one.id: change.after, two.id: two}
+            assert store.entity(three.id) == three  # asked for by itself
+            assert store._recent == {two.id: two, three.id: three}
+            await store.submit(updated(one, 3))
+            assert set(store._recent) == {three.id, one.id}
+            store.look_up([f"urn:y:{number}" for number in range(9)])
+            assert len(store._passing) == 2
 
     asyncio.run(run())
 

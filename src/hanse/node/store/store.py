@@ -72,7 +72,7 @@ class Store:
         self._absent: set[str] = set()  # of those that were looked up last: they are not there
         self._found: dict[str, Entity] = {}  # and these are
         self._coming: set[str] = set()  # all of them
-        self._passed: OrderedDict[str, None] = OrderedDict()  # ids that were looked up lately, once
+        self._passing: OrderedDict[str, None] = OrderedDict()  # those looked up lately that nobody remembered
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
         self._searchers: list[Searcher] = []
@@ -156,8 +156,9 @@ class Store:
         recent = self._recent
         if entity is None:
             recent.pop(id_, None)
-        elif id_ in recent or len(recent) < RECENT_MAX or id_ not in self._passed:
+        elif id_ in recent or len(recent) < RECENT_MAX or id_ not in self._passing:
             self._remember(id_, entity)
+        self._passing.pop(id_, None)
 
     def _remember(self, id_: str, entity: Entity) -> None:
         recent = self._recent
@@ -213,8 +214,8 @@ class Store:
     def look_up(self, ids: Iterable[str]) -> None:
         """These will be asked for, one after the other: for so many at once the disk is asked only once. It changes no answer.
 
-        Where a great many come by, each once, they take nobody's place in what is remembered: to keep them decoded would cost
-        more than to decode them. Their changes are made plain here, for whoever writes them has more to do than this process.
+        Where a great many come by they take nobody's place in what is remembered: to keep them decoded would cost more than to
+        decode them. Their changes are made plain here, for whoever writes them has more to do than this process.
         """
         recent, overlay = self._recent, self._committer.overlay
         self._coming = coming = set(ids)
@@ -222,25 +223,15 @@ class Store:
         self._found = found = {}
         if not absent:
             return
-        again = self._pass_by(absent)
+        passing = self._passing
+        passing.update(dict.fromkeys(absent))
+        while len(passing) > RECENT_MAX:
+            passing.popitem(last=False)
         sought = msgspec.json.encode(sorted(absent)).decode()
         for id_, document in self._reader.execute(_LOOK_UP, (RECENT_BYTES_MAX, sought)):
             absent.discard(id_)
             if document is not None:
                 found[id_] = decode_entity(document)
-        for id_ in again & found.keys():
-            self._remember(id_, found[id_])
-
-    def _pass_by(self, ids: set[str]) -> set[str]:
-        """Note that they were looked up; gives those that were so lately, and are worth being remembered."""
-        passed = self._passed
-        again = ids & passed.keys()
-        for id_ in again:
-            del passed[id_]
-        passed.update(dict.fromkeys(ids - again))
-        while len(passed) > RECENT_MAX:
-            passed.popitem(last=False)
-        return again
 
     def past_types(self, id_: str) -> tuple[str, ...]:
         """The types of an entity that has a past, whether it has a present or not."""
