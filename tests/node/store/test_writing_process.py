@@ -176,10 +176,14 @@ def test_a_large_entity_is_not_kept_decoded() -> None:
     async def run() -> None:
         async with opened() as store:
             await store.submit(created(entity("urn:large", "x" * 10_000)), created(entity("urn:small")))
-            assert list(store._recent) == ["urn:small"]
-            large = store.entity("urn:large")
-            assert large is not None
-            assert large.attributes[NAMES[0]][0]["value"] == "x" * 10_000
+            for value in ("x" * 10_000, "x" * 10_001):
+                large, small = store.entity("urn:large"), store.entity("urn:small")
+                assert large is not None
+                assert small is not None
+                assert large.attributes[NAMES[0]][0]["value"] == value
+                assert list(store._recent) == ["urn:small"]
+                await store.submit(updated(large, "x" * 10_001), updated(small, 2))
+                assert list(store._recent) == ["urn:small"]
 
     asyncio.run(run())
 

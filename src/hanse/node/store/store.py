@@ -34,6 +34,7 @@ from hanse.node.store.committing import Committer
 from hanse.node.store.connection import RECENT_BYTES_MAX, Writer, open_reader
 from hanse.node.store.discovery import AttributeInfo, TypeInfo, discover_attributes, discover_types
 from hanse.node.store.history import names as past_names
+from hanse.node.store.known_ids import KnownIds
 from hanse.node.store.log import LogRecord, read_records
 from hanse.node.store.schema import StoreError
 from hanse.node.store.search import Found, Searcher
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from hanse.node.lake import Question, TenantLake
 
 READERS: Final = 2
-RECENT_MAX: Final = 10_000  # entities that are kept decoded: those read or written last, unless they are large
+RECENT_MAX: Final = 10_000  # entities that are kept decoded: those asked for last, unless they are large
 QUERY_MS_MAX: Final = 10_000
 LOCK_S: Final = 2.0  # what a node that was killed has handed over may still be being written
 _LOOK_UP: Final = """SELECT id, CASE WHEN length(document) <= ? THEN document END FROM entities
@@ -69,10 +70,10 @@ class Store:
         self._committer = Committer(path, settings, lock, self._settled, durable=temporary is None)
         self._reader = open_reader(path)
         self._recent: OrderedDict[str, Entity] = OrderedDict()
+        self._known = KnownIds(id_ for (id_,) in self._reader.execute("SELECT id FROM entities"))
         self._absent: set[str] = set()  # of those that were looked up last: they are not there
         self._found: dict[str, Entity] = {}  # and these are
         self._coming: set[str] = set()  # all of them
-        self._passing: OrderedDict[str, None] = OrderedDict()  # those looked up lately that nobody remembered
         self._threads = ThreadPoolExecutor(READERS, "hanse-read")
         self._local = threading.local()
         self._searchers: list[Searcher] = []
@@ -143,22 +144,24 @@ class Store:
         """All of them or none; the future is done when they are durable, with what one of them has to tell, if anything.
         Raises TooManyPending.
         """
-        if self._coming:
-            for write in writes:
-                if isinstance(write, SaveChange) and write.id in self._coming:  # it is one of many
+        for write in writes:
+            if isinstance(write, SaveChange):
+                self._known.add(write.id)
+                if write.id in self._coming:  # it is one of many
                     write.make_plain()
         return self._committer.submit(writes)
 
     def _settled(self, id_: str, entity: Entity | None) -> None:
-        """A change is durable: what was remembered of the entity is out of date. None: do not remember it."""
+        """A change is durable: what was remembered of the entity is out of date. None: do not remember it. What has only been
+        created is not remembered before it is asked for: most of what is created at once is not, and would take others' places.
+        """
         self._absent.discard(id_)
         self._found.pop(id_, None)
         recent = self._recent
         if entity is None:
             recent.pop(id_, None)
-        elif id_ in recent or len(recent) < RECENT_MAX or id_ not in self._passing:
-            self._remember(id_, entity)
-        self._passing.pop(id_, None)
+        elif id_ in recent or (len(recent) < RECENT_MAX and entity.created_at != entity.modified_at):
+            recent[id_] = entity
 
     def _remember(self, id_: str, entity: Entity) -> None:
         recent = self._recent
@@ -201,7 +204,7 @@ class Store:
         """The durable state."""
         entity = self._recent.get(id_) or self._found.get(id_)
         if entity is None:
-            if id_ in self._absent:
+            if id_ not in self._known or id_ in self._absent:
                 return None
             row = self._reader.execute("SELECT document FROM entities WHERE id = ?", (id_,)).fetchone()
             if row is None:
@@ -219,14 +222,10 @@ class Store:
         """
         recent, overlay = self._recent, self._committer.overlay
         self._coming = coming = set(ids)
-        self._absent = absent = {id_ for id_ in coming if id_ not in recent and id_ not in overlay}
+        self._absent = absent = {id_ for id_ in coming if id_ in self._known and id_ not in recent and id_ not in overlay}
         self._found = found = {}
         if not absent:
             return
-        passing = self._passing
-        passing.update(dict.fromkeys(absent))
-        while len(passing) > RECENT_MAX:
-            passing.popitem(last=False)
         sought = msgspec.json.encode(sorted(absent)).decode()
         for id_, document in self._reader.execute(_LOOK_UP, (RECENT_BYTES_MAX, sought)):
             absent.discard(id_)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from hanse.ngsild.entity import decode_entity, encode_entity
+from hanse.node.store.beginning import begin
 from hanse.node.store.connection import RECENT_BYTES_MAX, EntityRow, Writer
 from hanse.node.store.indexing import Difference, difference, rows, stage_difference
 from hanse.node.store.instance_ids import key_of, new_keys
@@ -57,6 +58,8 @@ class SaveChange:
         return self.plain
 
     def apply(self, connection: Writer, /) -> None:
+        if self.change is not None and begin(connection, self.change, self.operation):
+            return
         change = self.plain or plain_change(cast("Change", self.change), self.operation, with_attributes=False)
         id_, ends = change.id, change.attributes is None
         if (change.was is None or ends) and id_ in connection.stage.ids:
