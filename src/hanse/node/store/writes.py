@@ -33,12 +33,13 @@ class SaveChange:
     It is made plain where it is written, unless somebody has done so before (`make_plain`).
     """
 
-    __slots__ = ("after", "change", "id", "operation", "plain")
+    __slots__ = ("after", "change", "document", "id", "operation", "plain")
 
-    def __init__(self, change: Change, operation: str) -> None:
+    def __init__(self, change: Change, operation: str, document: bytes | None = None) -> None:
         self.id = change.entity.id
         self.after = change.after  # known only where the change was accepted
         self.change: Change | None = change
+        self.document = document  # of the entity as it is after the change, of which the change need not say all then
         self.operation = operation
         self.plain: PlainChange | None = None
 
@@ -46,7 +47,7 @@ class SaveChange:
     def of(cls, plain: PlainChange) -> SaveChange:
         made = cls.__new__(cls)
         made.id, made.operation, made.plain = plain.id, plain.operation, plain
-        made.after = made.change = None
+        made.after = made.change = made.document = None
         return made
 
     def make_plain(self) -> PlainChange:
@@ -74,7 +75,8 @@ class SaveChange:
         connection.stage.ids.add(id_)
         type_set = connection.type_set(change.types)
         if not ends:
-            n = _put(connection, row, change, type_set, change.document() if self.after is None else encode_entity(self.after))
+            document = self.document or (change.document() if self.after is None else encode_entity(self.after))
+            n = _put(connection, row, change, type_set, document)
         elif row is not None:
             n = _end(connection, row, change)
         else:
