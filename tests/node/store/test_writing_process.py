@@ -24,7 +24,7 @@ from hanse.node.settings import StoreSection
 from hanse.node.store import CommitFailed, PutDocument, SaveChange, Store, committing
 from hanse.node.store.committing import BUSY_WRITES
 from hanse.node.store.history_writes import AddInstances
-from hanse.node.store.wire import Frames, Order, order_frame, read_order, tasks_part
+from hanse.node.store.wire import Frames, Order, order_frame, read_order, tasks_bytes
 
 NAMES = [DEFAULT_VOCAB + name for name in "abcd"]
 BROKEN = PutDocument("k", "x", None)  # type: ignore[arg-type]  # which the database refuses
@@ -397,7 +397,7 @@ def test_frames_come_in_any_pieces() -> None:
         half.make_plain()
     orders = [Order(n, n, [(change, odd)]) for n, change in enumerate(changes)]
     orders.append(Order(50, 50, [(created(entity("urn:odd", Fraction(1, 3))), odd)]))  # which is no JSON
-    sent = b"".join(order_frame(order.heard, order.first, [tasks_part(order.tasks)]) for order in orders)
+    sent = b"".join(order_frame(order.heard, order.first, tasks_bytes(order.tasks)) for order in orders)
     frames = Frames()
     heard: list[Order] = []
     while sent:

@@ -18,13 +18,14 @@ import msgspec
 
 from hanse.node.store.batch import failure_of
 from hanse.node.store.submission import Finished, Part, Submission, gathered, taken_out
-from hanse.node.store.wire import Frames, Report, order_frame, read_report, tasks_part
+from hanse.node.store.wire import Frames, Report, order_frame, read_report, tasks_bytes
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
 ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
 SECOND: Final = 16  # submissions that are worth a second order; fewer cost less if they wait for others to be written with
 TOGETHER: Final = 64  # submissions that become bytes at a time; fewer are new enough when they are sent
 RECEIVED_AT_ONCE: Final = 1 << 16
+UNHEARD_BYTES: Final = 4 << 20  # that wait where the other process finds them, while this one is busy; the system may allow less
 ENDS_WITHIN_S: Final = 60.0  # after its last report
 
 _PROGRAM: Final = "from hanse.node.store.writing_process import main; main()"
@@ -46,7 +47,7 @@ class WritingProcess:
         self._finished = finished
         self._lost = lost
         self._sent: deque[Submission] = deque()
-        self._orders: deque[int] = deque()  # the last number in each order that is not settled
+        self._batches: deque[int] = deque()  # the last number in each batch that is not settled
         self._new: list[Submission] = []  # that wait, and are no bytes yet
         self._unsent = bytearray()
         self._heard = 0  # reports with failures
@@ -55,6 +56,7 @@ class WritingProcess:
         self._channel, other = socket.socketpair()
         try:
             self._channel.setblocking(False)
+            self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNHEARD_BYTES)
             self._process = subprocess.Popen(  # noqa: S603  this very program
                 [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno()), msgspec.json.encode(setup)],
                 pass_fds=[other.fileno(), *([lock.fileno()] if lock is not None else [])],
@@ -73,7 +75,7 @@ class WritingProcess:
         return self._process.pid
 
     def is_busy(self, waiting: int) -> bool:
-        return len(self._orders) >= (ORDERS_MAX if waiting >= SECOND else 1)
+        return len(self._batches) >= (ORDERS_MAX if waiting >= SECOND else 1)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear reports on this loop from now on."""
@@ -127,19 +129,21 @@ class WritingProcess:
     def _order(self, waiting: deque[Submission]) -> None:
         submissions = gathered(waiting, BATCH_WRITES_MAX)
         self._new.clear()
-        first = self.number + 1
         try:
-            frame = order_frame(self._heard, first, _parts(submissions))
+            parts = _parts(submissions)
         except Exception as error:  # noqa: BLE001  none of them is sent
             for submission in submissions:
                 submission.error = failure_of(error)
             self._finished(submissions, set())
             return
+        first = self.number + 1
         for self.number, submission in enumerate(submissions, first):
             submission.number = self.number
         self._sent += submissions
-        self._orders.append(self.number)
-        self._unsent += frame
+        self._batches.append(self.number)
+        for part in parts:  # whoever writes can begin with the first one
+            self._unsent += order_frame(self._heard, first, part.data)
+            first += part.size
 
     def _send(self) -> None:
         self._push()
@@ -187,8 +191,8 @@ class WritingProcess:
             submission = self._sent.popleft()
             submission.error, submission.outcome = errors.get(submission.number), outcomes.get(submission.number)
             settled.append(submission)
-        while self._orders and self._orders[0] <= report.upto:
-            self._orders.popleft()
+        while self._batches and self._batches[0] <= report.upto:
+            self._batches.popleft()
         self._finished(settled, report.large)
 
     def failing(self, ids: set[str]) -> list[Submission]:
@@ -222,14 +226,14 @@ class WritingProcess:
         WritingProcess.running -= 1
 
 
-def _parts(submissions: list[Submission]) -> list[bytes]:
+def _parts(submissions: list[Submission]) -> list[Part]:
     """All as bytes; a part of which some are missing, having failed or being too many for one order, is made anew."""
-    parts: list[bytes] = []
+    parts: list[Part] = []
     for part, group in groupby(submissions, attrgetter("part")):
         some = list(group)
-        parts.append(part.data if part is not None and part.size == len(some) else _bytes(some))
+        parts.append(part if part is not None and part.size == len(some) else Part(_bytes(some), len(some)))
     return parts
 
 
 def _bytes(submissions: list[Submission]) -> bytes:
-    return tasks_part([submission.writes for submission in submissions])
+    return tasks_bytes([submission.writes for submission in submissions])

@@ -18,6 +18,7 @@ from hanse.node.store.plain_change import PlainChange
 from hanse.node.store.writes import SaveChange, Write
 
 _HEAD: Final = Layout(">I")  # the length of what follows
+_ORDER: Final = Layout(">QQ")  # what an order has before its tasks
 _PLAIN_CHANGE: Final = len(PlainChange._fields)
 _Plain: TypeAlias = tuple[Any, ...]
 
@@ -40,27 +41,27 @@ class Report(NamedTuple):
     dead_letters: int
 
 
-def tasks_part(tasks: list[tuple[Write, ...]]) -> bytes:
-    """Some of the tasks of an order."""
+def tasks_bytes(tasks: list[tuple[Write, ...]]) -> bytes:
+    """The tasks of an order."""
     try:
-        return _part(tasks, _plain)
+        return _dumped(tasks, _plain)
     except ValueError:  # a value that JSON has no word for
-        return _part(tasks, _pickled)
+        return _dumped(tasks, _pickled)
 
 
-def _part(tasks: list[tuple[Write, ...]], plain: Callable[[Write], _Plain | bytes]) -> bytes:
+def _dumped(tasks: list[tuple[Write, ...]], plain: Callable[[Write], _Plain | bytes]) -> bytes:
     return marshal.dumps([[plain(write) for write in task] for task in tasks])
 
 
-def order_frame(heard: int, first: int, parts: list[bytes]) -> bytes:
-    """An `Order` whose tasks are in parts."""
-    return _frame(marshal.dumps((heard, first, parts)))
+def order_frame(heard: int, first: int, tasks: bytes) -> bytes:
+    """An `Order` whose tasks are bytes already."""
+    return _frame(_ORDER.pack(heard, first) + tasks)
 
 
 def read_order(body: bytes) -> Order:
-    heard, first, parts = marshal.loads(body)  # noqa: S302  from our own process
-    tasks = [tuple(map(_write, task)) for part in parts for task in marshal.loads(part)]  # noqa: S302
-    return Order(heard, first, tasks)
+    heard, first = _ORDER.unpack_from(body)
+    tasks = marshal.loads(memoryview(body)[_ORDER.size :])  # noqa: S302  from our own process
+    return Order(heard, first, [tuple(map(_write, task)) for task in tasks])
 
 
 def report_frame(report: Report) -> bytes:
