@@ -56,9 +56,8 @@ class _Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self._next()
 
-    def _next(self) -> None:
+    def next(self) -> None:
         data = next(self.requests, None)
         if data is None:
             self.transport.close()
@@ -85,7 +84,7 @@ class _Client(asyncio.Protocol):
         result.statuses[status] = result.statuses.get(status, 0) + 1
         result.requests += 1
         result.last_body = rest[:length]
-        self._next()
+        self.next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
@@ -95,18 +94,22 @@ class _Client(asyncio.Protocol):
 async def run_load(
     port: int, requests: Iterator[bytes], clients: int, *, host: str = "127.0.0.1", tls: bool | None = None
 ) -> Result:
-    """Send all of `requests`, each client its next one as soon as it has an answer."""
+    """Send all of `requests`, each client its next one as soon as it has an answer; the clock starts when all are connected."""
     loop = asyncio.get_running_loop()
     result = Result(0, 0.0, [], {}, b"")
     done = [loop.create_future() for _ in range(clients)]
-    started = time.perf_counter()
-    for future in done:
+    everybody = [
         await loop.create_connection(
             lambda future=future: _Client(requests, result, future),
             host,
             port,
             ssl=tls or None,
         )
+        for future in done
+    ]
+    started = time.perf_counter()
+    for _, client in everybody:
+        client.next()
     await asyncio.gather(*done)
     result.seconds = time.perf_counter() - started
     return result
