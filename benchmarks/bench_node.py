@@ -34,7 +34,7 @@ from notification_latency import bare_mosquitto_ms, http_latency, mqtt_latency, 
 ENTITIES = "/ngsi-ld/v1/entities"
 CLIENTS = 50
 WARM_REQUESTS = 4_000
-BURSTS = 4
+CALM_S = 0.5  # after which a node that has written has nothing left to do
 BATCH, BATCH_CLIENTS = 500, 2
 
 
@@ -130,20 +130,18 @@ def warm(port: int, prefix: str, status: int) -> None:
     load(port, iter(creations(WARM_REQUESTS, prefix, first=10**6)), CLIENTS).check(status)
 
 
-def by_turns(
-    bare_port: int, bare_requests: list[bytes], bare_status: int, port: int, requests: list[bytes], status: int
-) -> tuple[float, float]:
-    """How long each takes for all its requests."""
-    bare_s = node_s = 0.0
-    size = -(-len(requests) // BURSTS)
-    for start in range(0, len(requests), size):
-        bare_s += load(bare_port, iter(bare_requests[start : start + size]), CLIENTS).check(bare_status).seconds
-        node_s += load(port, iter(requests[start : start + size]), CLIENTS).check(status).seconds
-    return bare_s, node_s
+def by_turns(ports: tuple[int, int], bare_requests: list[bytes], requests: list[bytes], statuses: tuple[int, int]) -> list[float]:
+    """How long the bare server and the node take for all their requests: half of the one, all of the other, the other half."""
+    (bare_port, port), (bare_status, status) = ports, statuses
+    half = len(bare_requests) // 2
+    bare_s = load(bare_port, iter(bare_requests[:half]), CLIENTS).check(bare_status).seconds
+    node_s = load(port, iter(requests), CLIENTS).check(status).seconds
+    time.sleep(CALM_S)
+    return [bare_s + load(bare_port, iter(bare_requests[half:]), CLIENTS).check(bare_status).seconds, node_s]
 
 
 def single_writes(n: int, data: Path) -> list[Figure]:
-    """The bare server and the node, by turns in short bursts, for the machine is noisy; the middle one of three rounds."""
+    """The bare server and the node by turns, for the machine is noisy; the middle one of three rounds."""
     rounds: dict[str, list[float]] = {}
 
     def note(what: str, requests: int, seconds: float) -> float:
@@ -161,7 +159,8 @@ def single_writes(n: int, data: Path) -> list[Figure]:
                 ("patch", lambda n, prefix: patches(n, n, prefix), 204, 204),
                 ("get", lambda n, prefix: retrievals(n, n, prefix), 200, 200),
             ):
-                bare_s, node_s = by_turns(bare_port, requests(n, ""), bare_status, port, requests(n, "/ngsi-ld/v1"), status)
+                asked = requests(n, ""), requests(n, "/ngsi-ld/v1")
+                bare_s, node_s = by_turns((bare_port, port), *asked, (bare_status, status))
                 bare_rate = note(f"bare {what}", n, bare_s)
                 rounds.setdefault(f"{what} ratio", []).append(note(what, n, node_s) / bare_rate)
             for what, status in (("created", 201), ("replaced", 204)):

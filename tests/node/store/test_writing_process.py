@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -159,6 +159,37 @@ def test_a_write_that_fails_takes_only_what_builds_on_it_with_it() -> None:
             await store.submit(created(bad))  # nothing is held against it
             assert store.entity("urn:bad") == bad
             assert store.latest("urn:good") == store.entity("urn:good")
+
+    asyncio.run(run())
+
+
+def test_a_value_that_is_no_json_harms_nobody_else() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            some = [entity(f"urn:x:{number}") for number in range(30)]
+            await asyncio.gather(*(store.submit(created(one)) for one in some))
+            first = [updated(one, 2) for one in some]
+            second = [updated(cast("Entity", change.after), Fraction(1, 3) if n == 7 else 3) for n, change in enumerate(first)]
+            results = await asyncio.gather(*map(store.submit, first + second), return_exceptions=True)
+            assert [n for n, result in enumerate(results) if result is not None] == [37]
+            for n, one in enumerate(some):
+                assert store.entity(one.id) == store.latest(one.id) == (first[n] if n == 7 else second[n]).after
+
+    asyncio.run(run())
+
+
+def test_what_fails_hides_nothing_that_was_accepted_before_it() -> None:
+    async def run() -> None:
+        async with opened() as store:
+            one, two = entity("urn:one"), entity("urn:two")
+            await store.submit(created(one), created(two))
+            assert store.entity(two.id) == two  # it is remembered
+            bad, good = updated(one, 2), updated(two, 2)
+            later = store.submit(bad, BROKEN), store.submit(good), store.submit(updated(one, 3), updated(two, 3))
+            results = await asyncio.gather(*later, return_exceptions=True)
+            assert [isinstance(result, CommitFailed) for result in results] == [True, False, True]
+            assert store.entity(one.id) == store.latest(one.id) == one
+            assert store.entity(two.id) == store.latest(two.id) == good.after
 
     asyncio.run(run())
 

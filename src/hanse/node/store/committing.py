@@ -205,7 +205,7 @@ class Committer:
     def _finished(self, submissions: list[Submission], large: set[str]) -> None:
         for submission in submissions:
             self._settle(submission, large)
-        self._fail_dependants({id_ for submission in submissions if submission.error is not None for id_ in submission.ids})
+        self._fail_dependants([submission for submission in submissions if submission.error is not None])
         if submissions:
             self.commits += 1
         if self._waiting and not self._closed:
@@ -230,10 +230,14 @@ class Committer:
         self._unfiled = 0
         self.submit((FileFacts(),)).add_done_callback(asyncio.Future.exception)  # the next one will try again
 
-    def _fail_dependants(self, ids: set[str]) -> None:
-        if not ids:
+    def _fail_dependants(self, failed: list[Submission]) -> None:
+        if not failed:
             return
-        failing = self._process.failing(ids) if self._place is self._process and self._process is not None else []
+        failing: list[Submission] = []
+        ids = {id_ for submission in failed if submission.number for id_ in submission.ids}
+        if ids and self._place is self._process and self._process is not None:
+            failing = self._process.failing(ids)
+        ids.update(id_ for submission in failed for id_ in submission.ids)  # those that were not sent, too
         failing += taken_out(self._waiting, ids)
         for submission in failing:
             submission.error = builds_on_failure()
@@ -245,12 +249,12 @@ class Committer:
         error, overlay = submission.error, self.overlay
         for id_ in submission.ids:
             newest = overlay.get(id_)
-            if newest is None:
-                continue
+            is_newest = newest is not None and newest[1] is submission
+            if is_newest:
+                del overlay[id_]
             if error is not None:
-                del overlay[id_]
-            elif newest[1] is submission:
-                del overlay[id_]
+                continue
+            if newest is not None and is_newest:
                 self._settled(id_, None if id_ in large else newest[0])
             else:  # what comes next is not durable yet, and what was remembered is older than what is
                 self._settled(id_, None)

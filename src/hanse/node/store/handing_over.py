@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -129,21 +129,19 @@ class WritingProcess:
     def _order(self, waiting: deque[Submission]) -> None:
         submissions = gathered(waiting, BATCH_WRITES_MAX)
         self._new.clear()
+        first = self.number + 1
         try:
-            parts = _parts(submissions)
+            frames = b"".join(_frames(self._heard, first, submissions))
         except Exception as error:  # noqa: BLE001  none of them is sent
             for submission in submissions:
                 submission.error = failure_of(error)
             self._finished(submissions, set())
             return
-        first = self.number + 1
         for self.number, submission in enumerate(submissions, first):
             submission.number = self.number
         self._sent += submissions
         self._batches.append(self.number)
-        for part in parts:  # whoever writes can begin with the first one
-            self._unsent += order_frame(self._heard, first, part.data)
-            first += part.size
+        self._unsent += frames
 
     def _send(self) -> None:
         self._push()
@@ -226,13 +224,14 @@ class WritingProcess:
         WritingProcess.running -= 1
 
 
-def _parts(submissions: list[Submission]) -> list[Part]:
-    """All as bytes; a part of which some are missing, having failed or being too many for one order, is made anew."""
-    parts: list[Part] = []
+def _frames(heard: int, first: int, submissions: list[Submission]) -> Iterator[bytes]:
+    """An order for each part: whoever writes can begin with the first one. A part of which some are missing, having failed or
+    being too many for one batch, is made anew.
+    """
     for part, group in groupby(submissions, attrgetter("part")):
         some = list(group)
-        parts.append(part if part is not None and part.size == len(some) else Part(_bytes(some), len(some)))
-    return parts
+        yield order_frame(heard, first, part.data if part is not None and part.size == len(some) else _bytes(some))
+        first += len(some)
 
 
 def _bytes(submissions: list[Submission]) -> bytes:

@@ -45,7 +45,7 @@ def tasks_bytes(tasks: list[tuple[Write, ...]]) -> bytes:
     """The tasks of an order."""
     try:
         return _dumped(tasks, _plain)
-    except ValueError:  # a value that JSON has no word for
+    except (ValueError, TypeError, RecursionError):  # a value that JSON has no word for
         return _dumped(tasks, _pickled)
 
 
