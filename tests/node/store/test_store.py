@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hanse.ngsild.entity import DEFAULT_VOCAB, AttributeChange, Change, Entity, now_text
+from hanse.ngsild.entity import DEFAULT_VOCAB, AttributeChange, Change, Entity, encode_entity, now_text
 from hanse.ngsild.errors import NgsiLdError, TooManyPending
 from hanse.ngsild.query import EntityQuery
 from hanse.node.settings import StoreSection
@@ -195,15 +195,13 @@ def test_what_comes_by_takes_nobodys_place_among_what_is_remembered(monkeypatch:
         async with opened() as store:
             one, two, three = (entity(f"urn:x:{number}") for number in range(3))
             await store.submit(created(one), created(two), created(three))
-            assert store._recent == {}  # nobody has asked for them
+            assert store._recent == {one.id: encode_entity(one), two.id: encode_entity(two)}  # there was no room for another
             assert store.entity(one.id) == one
-            store.look_up([one.id, two.id])
-            changes = [updated(one, 2), updated(two, 2)]
-            await store.submit(*changes)
-            assert store._recent == {one.id: changes[0].after, two.id: changes[1].after}  # there was room
-            store.look_up([three.id])
-            await store.submit(updated(three, 2))
-            assert set(store._recent) == {one.id, two.id}
+            assert store._recent == {one.id: one, two.id: encode_entity(two)}
+            store.look_up([two.id, three.id])
+            change = updated(two, 2)
+            await store.submit(change, updated(three, 2))
+            assert store._recent == {one.id: one, two.id: change.after}
             assert store.entity(three.id) is not None  # asked for by itself
             assert set(store._recent) == {two.id, three.id}
 

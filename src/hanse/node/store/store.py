@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from hanse.ngsild.entity import Entity, decode_entity, now_text
+from hanse.ngsild.entity import Entity, decode_entity, encode_entity, now_text
 from hanse.ngsild.quality import Measure, default_measure
 from hanse.ngsild.query import EntityQuery
 from hanse.ngsild.temporal import SCOPE
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hanse.node.lake import Question, TenantLake
 
 READERS: Final = 2
-RECENT_MAX: Final = 10_000  # entities that are kept decoded: those asked for last, unless they are large
+RECENT_MAX: Final = 10_000  # entities that are kept in memory: those asked for last, unless they are large
 QUERY_MS_MAX: Final = 10_000
 LOCK_S: Final = 2.0  # what a node that was killed has handed over may still be being written
 _LOOK_UP: Final = """SELECT id, CASE WHEN length(document) <= ? THEN document END FROM entities
@@ -69,7 +69,7 @@ class Store:
         self.lake: TenantLake | None = None  # where the past is that is no longer here
         self._committer = Committer(path, settings, lock, self._settled, durable=temporary is None)
         self._reader = open_reader(path)
-        self._recent: OrderedDict[str, Entity] = OrderedDict()
+        self._recent: OrderedDict[str, Entity | bytes] = OrderedDict()
         self._known = KnownIds(id_ for (id_,) in self._reader.execute("SELECT id FROM entities"))
         self._absent: set[str] = set()  # of those that were looked up last: they are not there
         self._found: dict[str, Entity] = {}  # and these are
@@ -152,16 +152,16 @@ class Store:
         return self._committer.submit(writes)
 
     def _settled(self, id_: str, entity: Entity | None) -> None:
-        """A change is durable: what was remembered of the entity is out of date. None: do not remember it. What has only been
-        created is not remembered before it is asked for: most of what is created at once is not, and would take others' places.
+        """A change is durable: what was remembered of the entity is out of date. None: do not remember it. What nobody has asked
+        for takes nobody's place; and what has only been created is kept in JSON: that is one object and not thirty.
         """
         self._absent.discard(id_)
         self._found.pop(id_, None)
         recent = self._recent
         if entity is None:
             recent.pop(id_, None)
-        elif id_ in recent or (len(recent) < RECENT_MAX and entity.created_at != entity.modified_at):
-            recent[id_] = entity
+        elif id_ in recent or len(recent) < RECENT_MAX:
+            recent[id_] = entity if entity.created_at != entity.modified_at else encode_entity(entity)
 
     def _remember(self, id_: str, entity: Entity) -> None:
         recent = self._recent
@@ -203,7 +203,9 @@ class Store:
     def entity(self, id_: str, *, even_expired: bool = False) -> Entity | None:
         """The durable state."""
         entity = self._recent.get(id_) or self._found.get(id_)
-        if entity is None:
+        if isinstance(entity, bytes):
+            entity = self._recent[id_] = decode_entity(entity)
+        elif entity is None:
             if id_ not in self._known or id_ in self._absent:
                 return None
             row = self._reader.execute("SELECT document FROM entities WHERE id = ?", (id_,)).fetchone()
