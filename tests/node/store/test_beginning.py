@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.node.store.test_plain_change import LATER, entities
 
 from hanse.ngsild import operations
-from hanse.ngsild.entity import Entity
+from hanse.ngsild.entity import Change, Entity
 from hanse.node.store import SaveChange, Writer, writes
+from hanse.node.store.beginning import begin
 from hanse.node.store.connection import open_writer
 from hanse.node.store.history import ensure
 from hanse.node.store.schema import migrate
@@ -57,7 +58,7 @@ def test_both_ways_leave_the_same_rows(
         some = [msgspec.structs.replace(entity, attributes=entity.attributes | {"note": [note]}) for entity in some]
     if not same:
         some = [msgspec.structs.replace(entity, id=f"urn:x:{number}") for number, entity in enumerate(some)]
-    changes = []
+    changes: list[Change] = []
     for entity in some:
         if same and changes:  # the one before has to go first
             changes.append(operations.delete(changes[-1].entity, LATER))
@@ -79,6 +80,6 @@ def test_the_short_way_is_taken() -> None:
     """Otherwise the test above says nothing."""
     entity = Entity(id="urn:x:1", types=("T",), attributes={"a": [{"type": "Property", "value": 1}]}, created_at=LATER)
     writer = opened(Path(":memory:"))
-    assert writes.begin(writer, operations.create(entity, LATER), "test")
-    assert not writes.begin(writer, operations.delete(entity, LATER), "test")
+    assert begin(writer, operations.create(entity, LATER), "test")
+    assert not begin(writer, operations.delete(entity, LATER), "test")
     writer.close()
