@@ -73,7 +73,6 @@ class Committer:
         self._may_leave = settings.writer_process != "never"
         self._not_before = 0.0
         self._unfiled = 0  # writes since facts were last filed because nobody wrote
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._calm: asyncio.AbstractEventLoop | None = None  # on which it is looked whether it is calm
 
     def submit(self, writes: tuple[Write, ...]) -> asyncio.Future[Any]:
@@ -81,7 +80,7 @@ class Committer:
             raise CommitFailed("the store is closed")
         if self.pending + len(writes) > self._settings.pending_writes_max:
             raise TooManyPending(f"{self.pending} writes wait for the disk already; try again in a moment")
-        submission = Submission(writes, self._running_loop())
+        submission = Submission(writes, asyncio.get_running_loop())
         self.pending += len(writes)
         self._writes += len(writes)
         for write in writes:
@@ -94,13 +93,6 @@ class Committer:
             self._place.prepare(submission)
             self._call(submission.loop)
         return submission.future
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """To ask whether the one known still runs costs a tenth of asking which one does."""
-        loop = self._loop
-        if loop is None or not loop.is_running():
-            loop = self._loop = asyncio.get_running_loop()
-        return loop
 
     def drain(self) -> None:
         """Everything that was submitted is committed; nothing more can be."""

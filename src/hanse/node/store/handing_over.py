@@ -21,8 +21,8 @@ from hanse.node.store.submission import Finished, Part, Submission, gathered, ta
 from hanse.node.store.wire import Frames, Report, order_frame, read_report, tasks_bytes
 from hanse.node.store.writing_process import BATCH_WRITES_MAX, Setup
 
-ORDERS_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
-SECOND: Final = 16  # submissions that are worth a second order; fewer cost less if they wait for others to be written with
+BATCHES_MAX: Final = 2  # on their way: one that is being written, and one that is there when it is
+SECOND: Final = 16  # submissions that are worth a second one; fewer cost less if they wait for others to be written with
 TOGETHER: Final = 64  # submissions that become bytes at a time; fewer are new enough when they are sent
 RECEIVED_AT_ONCE: Final = 1 << 16
 UNHEARD_BYTES: Final = 4 << 20  # that wait where the other process finds them, while this one is busy; the system may allow less
@@ -75,7 +75,7 @@ class WritingProcess:
         return self._process.pid
 
     def is_busy(self, waiting: int) -> bool:
-        return len(self._batches) >= (ORDERS_MAX if waiting >= SECOND else 1)
+        return len(self._batches) >= (BATCHES_MAX if waiting >= SECOND else 1)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear reports on this loop from now on."""
